@@ -1,0 +1,89 @@
+# Needs Python 3.11 or newer (with venv), git and make; everything else is installed into $(VENV).
+#   make test PYTHON=python3.12              another Python (a venv already made keeps its own)
+#   make test VENV=.venv-3.12                another venv
+#   make test ARGS="tests/store -k claim"    arguments for pytest
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test deep lint format typing spec spec-deep docs lock FORCE
+.DELETE_ON_ERROR:
+
+VENV := .venv
+PY := $(VENV)/bin/python
+ARGS ?=
+MIN_COVERAGE ?= 0
+PIP := $(PY) -m pip install --quiet --disable-pip-version-check
+
+# Each candidate is run, not only looked up: a version manager may put a name on PATH that then refuses to start.
+PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
+	if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; \
+	then echo $$python; break; fi; done)
+
+help: ## Print this message
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.installed-demo ## Show jobs survive a killed worker, on SQLite
+	@$(VENV)/bin/jobfence demo
+
+test: $(VENV)/.installed-dev ## All tests, with coverage, on every database that answers
+	$(PY) -m coverage erase
+	$(PY) -m coverage run -m pytest $(ARGS)
+	$(PY) -m coverage combine --quiet
+	$(PY) -m coverage report --fail-under=$(MIN_COVERAGE)
+
+deep: $(VENV)/.installed-dev ## The stateful suite at length
+	HYPOTHESIS_PROFILE=deep $(PY) -m pytest model_tests $(ARGS)
+
+lint: $(VENV)/.installed-dev ## Format, lint and import contracts
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/lint-imports
+
+format: $(VENV)/.installed-dev ## Format, and mend what the linter can mend
+	$(VENV)/bin/ruff format .
+	$(VENV)/bin/ruff check --fix .
+
+typing: $(VENV)/.installed-dev ## mypy --strict
+	$(VENV)/bin/mypy
+
+spec: $(VENV)/.installed-spec ## Check the formal model (needs Java)
+	$(PY) spec/run.py
+
+spec-deep: $(VENV)/.installed-spec ## Check the formal model with its large bounds
+	$(PY) spec/run.py --deep
+
+docs: $(VENV)/.installed-dev ## Build the documentation; a warning is an error
+	$(VENV)/bin/sphinx-build -W --keep-going -q docs docs/_build
+
+lock: $(VENV)/.installed-dev ## Renew constraints.txt (no index address is written)
+	$(PIP) uv
+	$(VENV)/bin/uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 \
+		--no-annotate --no-header --upgrade --quiet --output-file constraints.txt
+
+# The stamps are touched last: an interrupted install is done again. A venv whose Python has gone is made anew.
+ifneq ($(wildcard $(VENV)/.made),)
+ifneq ($(shell $(PY) -c 'print(1)' 2>/dev/null),1)
+$(VENV)/.made: FORCE
+endif
+endif
+
+$(VENV)/.made:
+	@test -n "$(PYTHON)" || { echo "jobfence needs Python 3.11 or newer: install it, or name it: make PYTHON=/path/to/python" >&2; exit 1; }
+	@echo "Making $(VENV) with $(PYTHON)"
+	@$(PYTHON) -m venv $(if $(wildcard $(VENV)/pyvenv.cfg),--clear) $(VENV)
+	@# Dependency groups (PEP 735) need pip 25.1; the pip that venv brings may be older.
+	@$(PIP) --upgrade 'pip>=25.1'
+	@touch $@
+
+$(VENV)/.installed-demo: $(VENV)/.made pyproject.toml constraints.txt
+	@echo "Installing jobfence into $(VENV)"
+	@$(PIP) --constraint constraints.txt --editable '.[cli]'
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.made pyproject.toml constraints.txt
+	@echo "Installing jobfence and its development tools into $(VENV)"
+	@$(PIP) --constraint constraints.txt --editable '.[all]' --group dev
+	@touch $(VENV)/.installed-demo $@
+
+$(VENV)/.installed-spec: $(VENV)/.installed-dev spec/requirements.txt
+	@$(PIP) --no-deps --require-hashes --requirement spec/requirements.txt
+	@touch $@
