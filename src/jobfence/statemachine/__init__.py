@@ -1,0 +1,1 @@
+"""The job state machine: its table, and all that follows from it without a database."""
