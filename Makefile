@@ -11,7 +11,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 ARGS ?=
 MIN_COVERAGE ?= 0
-PIP := $(PY) -m pip install --quiet --disable-pip-version-check
+PIP := $(PY) -m pip install -qq --disable-pip-version-check
 
 # Each candidate is run, not only looked up: a version manager may put a name on PATH that then refuses to start.
 PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
