@@ -105,7 +105,7 @@ class CoreStore(Protocol):
         ...
 
     def next_scheduled(self, *, queues: Collection[str] | None = None) -> Job | None:
-        """Return the queued job that falls due next, if none of them is due (O2)."""
+        """Return the earliest of the queued jobs that are not due yet (O2)."""
         ...
 
     def handoffs_for_worker(self, worker_id: str) -> list[Handoff]:
