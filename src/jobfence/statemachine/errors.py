@@ -1,10 +1,54 @@
 """Every error the library raises by itself. All derive from `JobfenceError`."""
 
+import pickle
+import re
+
 from collections.abc import Sequence
+from typing import Self
+
+_SHOWN = 80
+
+
+def shown(value: object) -> str:
+    """Show a value in a message, however large or broken it is."""
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001  a repr that raises must not hide the refusal
+        text = f"<{type(value).__name__}>"
+    text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    # A class may put a lone surrogate into its repr: no log could take the message.
+    return text.encode(errors="backslashreplace").decode()
+
+
+def _without_password(url: str) -> str:
+    """Hide what stands between the user's name and the host: errors reach logs."""
+    return re.sub(r"(?<=://)([^:/@]*):[^/]*@", r"\1:***@", url)
 
 
 class JobfenceError(Exception):
-    """The base of every error below."""
+    """
+    The base of every error below.
+
+    Each survives pickling and copying with its attributes: process pools send errors.
+    """
+
+    def __reduce__(
+        self,
+    ) -> tuple[object, tuple[type[Self], tuple[object, ...]], dict[str, object]]:
+        """Rebuild from the message: the constructors take other arguments."""
+        return _rebuilt, (type(self), self.args), self._state()
+
+    def _state(self) -> dict[str, object]:
+        return dict(self.__dict__)
+
+
+def _rebuilt(
+    error_type: type[JobfenceError], args: tuple[object, ...]
+) -> JobfenceError:
+    error = error_type.__new__(error_type, *args)
+    # The initialiser behind ours: ImportError keeps its message in a field of its own.
+    super(JobfenceError, error).__init__(*args)
+    return error
 
 
 class InvalidOption(JobfenceError, ValueError):
@@ -15,8 +59,16 @@ class InvalidOption(JobfenceError, ValueError):
     """
 
     def __init__(self, option: str, value: object, rule: str) -> None:
-        super().__init__(f"{option} {rule}, not {_shown(value)}")
+        super().__init__(f"{option} {rule}, not {shown(value)}")
         self.option, self.value, self.rule = option, value, rule
+
+    def _state(self) -> dict[str, object]:
+        """Give a value that cannot be sent to another process as it is shown."""
+        try:
+            pickle.dumps(self.value)
+        except Exception:  # noqa: BLE001  any class may refuse in its own way
+            return {**self.__dict__, "value": shown(self.value)}
+        return super()._state()
 
 
 class ConcurrencyConflict(JobfenceError):
@@ -24,7 +76,7 @@ class ConcurrencyConflict(JobfenceError):
 
     def __init__(self, concurrency_key: str, registered: int, given: int) -> None:
         super().__init__(
-            f"concurrency key {_shown(concurrency_key)} is registered with "
+            f"concurrency key {shown(concurrency_key)} is registered with "
             f"max_concurrency {registered}, not {given}; give {registered}, or change "
             f"it for everyone with set_concurrency"
         )
@@ -39,7 +91,7 @@ class IdempotencyConflict(JobfenceError):
         self, idempotency_key: str, job_id: str, differing: Sequence[str]
     ) -> None:
         super().__init__(
-            f"idempotency key {_shown(idempotency_key)} belongs to job {job_id}, "
+            f"idempotency key {shown(idempotency_key)} belongs to job {job_id}, "
             f"enqueued with another {', '.join(differing)}; use a new key for a new "
             f"request"
         )
@@ -52,7 +104,7 @@ class HandoffIdInUse(JobfenceError):
 
     def __init__(self, handoff_id: str) -> None:
         super().__init__(
-            f"handoff id {_shown(handoff_id)} was used before; choose a fresh one"
+            f"handoff id {shown(handoff_id)} was used before; choose a fresh one"
         )
         self.handoff_id = handoff_id
 
@@ -63,7 +115,8 @@ class UnknownJobName(JobfenceError, LookupError):
     def __init__(self, name: str, known: Sequence[str]) -> None:
         listed = ", ".join(sorted(known)) or "none"
         super().__init__(
-            f"no job is registered as {_shown(name)}; registered: {listed}"
+            f"no job is registered as {shown(name)}; register it first, or use one of "
+            f"those registered: {listed}"
         )
         self.name, self.known = name, tuple(sorted(known))
 
@@ -72,7 +125,10 @@ class UnreadableJob(JobfenceError):
     """A stored row that cannot be read back as a job (M21)."""
 
     def __init__(self, job_id: str, column: str, problem: str) -> None:
-        super().__init__(f"job {job_id} cannot be read: column {column} {problem}")
+        super().__init__(
+            f"job {job_id} cannot be read: column {column} {problem}; mend or delete "
+            f"the row"
+        )
         self.job_id, self.column, self.problem = job_id, column, problem
 
 
@@ -112,6 +168,7 @@ class MissingDriver(JobfenceError, ImportError):
     """The URL needs a database driver that is not installed."""
 
     def __init__(self, url: str, driver: str, extra: str) -> None:
+        url = _without_password(url)
         super().__init__(
             f"{url} needs the driver {driver}, which is not installed; "
             f"pip install 'jobfence[{extra}]'"
@@ -125,15 +182,3 @@ class UnsupportedCapability(JobfenceError, NotImplementedError):
     def __init__(self, store: str, capability: str, reason: str) -> None:
         super().__init__(f"{store} does not support {capability}: {reason}")
         self.store, self.capability, self.reason = store, capability, reason
-
-
-_SHOWN = 80
-
-
-def _shown(value: object) -> str:
-    """Show a value in a message, however large or broken it is."""
-    try:
-        text = repr(value)
-    except Exception:  # noqa: BLE001  a repr that raises must not hide the refusal
-        text = f"<{type(value).__name__}>"
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
