@@ -3,12 +3,13 @@
 import hashlib
 import json
 import math
+import re
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
-from jobfence.statemachine.checks import encodable
-from jobfence.statemachine.errors import InvalidOption
+from jobfence.statemachine.checks import encodable, plain_text
+from jobfence.statemachine.errors import InvalidOption, shown
 
 JSON: TypeAlias = (
     "bool | int | float | str | list[JSON] | dict[str, JSON] | None"  # what comes back
@@ -17,10 +18,11 @@ JSONInput: TypeAlias = (
     "bool | int | float | str | Sequence[JSONInput] | Mapping[str, JSONInput] | None"
 )
 
-# Deeper nesting could be written here and then not be read back by a process that is
+# Levels of lists and mappings, the outermost counted. Deeper nesting could be written here and then not be read back by a process that is
 # deeper in its own stack.
 MAX_DEPTH = 200
 MAX_TEXT_BYTES = 1024 * 1024
+_MAX_PATH = 300
 
 
 def canonical(value: object, path: str) -> str:
@@ -29,7 +31,10 @@ def canonical(value: object, path: str) -> str:
 
     `path` names the value in a refusal, such as `args[0]['x']`.
     """
-    return _dump(_plain(value, path, 0))
+    try:
+        return _ENCODER.encode(_plain(value, 0))
+    except _Unfit as unfit:
+        raise InvalidOption(unfit.option(path), unfit.value, unfit.rule) from None
 
 
 def digest(text: str) -> str:
@@ -57,75 +62,130 @@ def arguments(args: object, kwargs: object) -> tuple[str, str, str]:
     return args_text, kwargs_text, digest(f"[{args_text},{kwargs_text}]")
 
 
-def parse(text: str) -> JSON:
+def parse(text: object) -> JSON:
     """
     Read a JSON text back; `ValueError` if it is not one.
 
-    Python's extensions (NaN, Infinity) are refused: only an edited row can hold them.
+    What `canonical` cannot have written is refused (NaN, numbers beyond a float, lone
+    surrogates, bottomless nesting): only an edited row holds it, and no job shall.
     """
-    found: JSON = json.loads(text, parse_constant=_refuse_constant)
+    if not isinstance(text, str):
+        raise ValueError(f"is {type(text).__name__}, not text")  # noqa: TRY004
+    try:
+        found: JSON = _DECODER.decode(text)
+        if _SURROGATE.search(text):
+            _refuse_lone_surrogates(found)
+    except RecursionError:
+        raise ValueError("nests too deeply") from None
     return found
+
+
+# An escaped surrogate, or one as it is. Pairs are common (emoji), so this only says
+# that a closer look is due.
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
+
+
+def _refuse_lone_surrogates(found: JSON) -> None:
+    if not encodable(json.dumps(found, ensure_ascii=False)):
+        raise ValueError("holds a lone surrogate")
 
 
 def _refuse_constant(name: str) -> JSON:
     raise ValueError(f"{name} is not JSON")
 
 
-def _dump(value: JSON) -> str:
-    return json.dumps(
-        value, sort_keys=True, ensure_ascii=True, allow_nan=False, separators=(",", ":")
-    )
+def _finite(text: str) -> float:
+    found = float(text)
+    if not math.isfinite(found):
+        raise ValueError(f"{shown(text)} is too large a number")
+    return found
 
 
-def _plain(value: object, path: str, depth: int) -> JSON:
-    if depth > MAX_DEPTH:
-        raise InvalidOption(
-            path.partition("[")[0],
-            type(value).__name__,
-            f"must not nest deeper than {MAX_DEPTH} levels",
-        )
+# Made once: the functions of `json` make a new one for every call with options.
+_ENCODER = json.JSONEncoder(
+    sort_keys=True, ensure_ascii=True, allow_nan=False, separators=(",", ":")
+)
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)
+
+
+class _Unfit(Exception):
+    """A value that JSON cannot carry; collects its path on the way out."""
+
+    def __init__(self, value: object, rule: str, *, what: str = "") -> None:
+        super().__init__(rule)
+        self.value, self.rule = value, rule
+        self._what, self._steps = what, list[object]()
+
+    def inside(self, step: object) -> Self:
+        self._steps.append(step)
+        return self
+
+    def option(self, root: str) -> str:
+        """Name the value: `args[0]['x']`, or, too long to read, without its middle."""
+        path = root + "".join(f"[{shown(step)}]" for step in reversed(self._steps))
+        if len(path) > _MAX_PATH:
+            path = f"{path[: _MAX_PATH // 2]}…{path[-_MAX_PATH // 2 :]}"
+        return self._what + path
+
+
+def _plain(value: object, depth: int) -> JSON:
+    """Copy a value in plain types, so that subclasses such as enums are told by it."""
     if value is None or isinstance(value, bool):
         return value
-    if isinstance(value, (str, int, float)):
-        return _scalar(value, path)
-    if isinstance(value, (list, tuple)):
-        return [
-            _plain(each, f"{path}[{index}]", depth + 1)
-            for index, each in enumerate(value)
-        ]
-    if isinstance(value, Mapping):
-        return {
-            _key(key, path): _plain(each, f"{path}[{key!r}]", depth + 1)
-            for key, each in value.items()
-        }
-    raise InvalidOption(path, value, "must be a JSON value")
-
-
-def _scalar(value: str | float, path: str) -> JSON:
-    """Check a string or number, and drop subclasses such as enums."""
     if isinstance(value, str):
-        if not encodable(value):
-            raise InvalidOption(path, value, "must not contain a lone surrogate")
-        return str.__str__(value)
+        return _text(value, "")
     if isinstance(value, int):
-        plain = int(value)
+        return _integer(int.__int__(value))
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise _Unfit(value, "must be a finite number")
+        return float.__float__(value)
+    if not isinstance(value, (list, tuple, Mapping)):
+        raise _Unfit(value, "must be a JSON value")
+    if depth == MAX_DEPTH:
+        raise _Unfit(value, f"must not nest deeper than {MAX_DEPTH} levels")
+    if isinstance(value, Mapping):
+        return _mapping(value, depth)
+    return _list(value, depth)
+
+
+def _list(value: Sequence[object], depth: int) -> list[JSON]:
+    found: list[JSON] = []
+    try:
+        for each in value:
+            found.append(_plain(each, depth + 1))  # noqa: PERF401  len() is the index
+    except _Unfit as unfit:
+        raise unfit.inside(len(found)) from None
+    return found
+
+
+def _mapping(value: Mapping[object, object], depth: int) -> dict[str, JSON]:
+    found: dict[str, JSON] = {}
+    for given, each in value.items():
+        if not isinstance(given, str):
+            raise _Unfit(given, "must be a string", what="a key of ")
+        key = _text(given, "a key of ")
+        if key in found:
+            raise _Unfit(given, "must not be there twice", what="a key of ")
         try:
-            str(plain)
-        except ValueError as problem:
-            raise InvalidOption(
-                path, f"{plain.bit_length()} bits", f"is too long a number ({problem})"
-            ) from None
-        return plain
-    if not math.isfinite(value):
-        raise InvalidOption(path, value, "must be a finite number")
-    return float(value)
+            found[key] = _plain(each, depth + 1)
+        except _Unfit as unfit:
+            raise unfit.inside(key) from None
+    return found
 
 
-def _key(key: object, path: str) -> str:
-    if not isinstance(key, str):
-        raise InvalidOption(f"a key of {path}", key, "must be a string")
-    if not encodable(key):
-        raise InvalidOption(
-            f"a key of {path}", key, "must not contain a lone surrogate"
-        )
-    return str.__str__(key)
+def _text(value: str, what: str) -> str:
+    found = plain_text(value)
+    if not encodable(found):
+        raise _Unfit(value, "must not contain a lone surrogate", what=what)
+    return found
+
+
+def _integer(value: int) -> int:
+    try:
+        str(value)
+    except ValueError as problem:
+        raise _Unfit(
+            f"one of {value.bit_length()} bits", f"is too long a number: {problem}"
+        ) from None
+    return value

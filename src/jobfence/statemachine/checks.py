@@ -1,4 +1,9 @@
-"""Small checks of single values; each refuses by name, value and rule (E1)."""
+"""
+Small checks of single values; each refuses by name, value and rule (E1).
+
+What they return is of the plain type: an enum or another subclass may print, compare
+or be sent to a database as something else than the value that was checked.
+"""
 
 from datetime import UTC, datetime, timedelta
 
@@ -12,17 +17,22 @@ LAST_MS = 253_402_300_799_999
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MS = timedelta(milliseconds=1)
+_END = (LAST_MS + 1) * _MS
 
 
 def integer(option: str, value: object, *, least: int, most: int) -> int:
     """Return the value if it is an integer (not a bool) from `least` to `most`."""
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int)
-        or not least <= value <= most
-    ):
+    found = whole(value)
+    if found is None or not least <= found <= most:
         raise InvalidOption(option, value, f"must be an integer from {least} to {most}")
-    return int(value)
+    return found
+
+
+def whole(value: object) -> int | None:
+    """Return a plain int for an integer; None for all else, bools included."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return int.__int__(value)
 
 
 def int32(option: str, value: object) -> int:
@@ -41,16 +51,25 @@ def storable(option: str, value: object) -> str:
     """Return the value if it is text every database can hold as it is."""
     if not isinstance(value, str):
         raise InvalidOption(option, value, "must be a string")
-    if "\0" in value:
+    found = plain_text(value)
+    if "\0" in found:
         raise InvalidOption(option, value, "must not contain NUL")
-    if not encodable(value):
+    if not encodable(found):
         raise InvalidOption(option, value, "must not contain a lone surrogate")
-    return str(value)
+    return found
+
+
+def plain_text(value: str) -> str:
+    """Return the characters alone; `str()` of an enum may give its name instead."""
+    return str.__str__(value)
 
 
 def text(option: str, value: object) -> str:
     """Return the value if it is a non-empty string of at most 255 characters."""
-    found = storable(option, value)
+    return _sized(option, value, storable(option, value))
+
+
+def _sized(option: str, value: object, found: str) -> str:
     if not found:
         raise InvalidOption(option, value, "must be a non-empty string")
     if len(found) > TEXT_MAX:
@@ -67,24 +86,42 @@ def encodable(value: str) -> bool:
     return True
 
 
-def queue_name(value: object) -> str:
+def queue_name(value: object, option: str = "queue") -> str:
     """Return a queue's name, trimmed, 1 to 255 characters."""
-    return text("queue", storable("queue", value).strip())
+    return _sized(option, value, storable(option, value).strip())
 
 
 def time_ms(option: str, value: object) -> int:
     """Return a time as epoch milliseconds; an aware datetime is rounded up."""
-    if isinstance(value, datetime):
-        if value.utcoffset() is None:
-            raise InvalidOption(
-                option, value, "must be a datetime with a time zone, or milliseconds"
-            )
-        value = -((_EPOCH - value) // _MS)
-    if isinstance(value, bool) or not isinstance(value, int):
+    found = _since_epoch(option, value) if isinstance(value, datetime) else whole(value)
+    if found is None:
         raise InvalidOption(
             option, value, "must be an aware datetime or integer milliseconds"
         )
-    return integer(option, value, least=0, most=LAST_MS)
+    if not 0 <= found <= LAST_MS:
+        raise InvalidOption(
+            option,
+            value,
+            f"must be from 0 (1970-01-01 UTC) to {LAST_MS} (the end of year 9999 UTC)",
+        )
+    return found
+
+
+def _since_epoch(option: str, value: datetime) -> int:
+    try:
+        offset = value.utcoffset()
+    except Exception as problem:  # a time zone is the caller's code
+        raise InvalidOption(
+            option, value, "must have a time zone that gives its offset from UTC"
+        ) from problem
+    if offset is None:
+        raise InvalidOption(
+            option, value, "must be a datetime with a time zone, or milliseconds"
+        )
+    since = value.replace(tzinfo=UTC) - _EPOCH - offset
+    # Rounding the last microseconds of year 9999 up would leave it: `datetime.max` in
+    # UTC, the usual "never", is the last millisecond.
+    return min(-(-since // _MS), LAST_MS) if since < _END else LAST_MS + 1
 
 
 def delay_ms(value: object) -> int:

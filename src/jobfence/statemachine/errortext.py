@@ -1,10 +1,13 @@
 """Error texts that can always be stored (rule B3)."""
 
 import json
+import re
 import traceback
 
 MAX_ERROR_BYTES = 64 * 1024
 _CUT = "\n… cut …\n"
+_HALF = (MAX_ERROR_BYTES - len(_CUT.encode())) // 2
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
 def error_text(error: object) -> str:
@@ -20,18 +23,21 @@ def error_text(error: object) -> str:
 
 def fit(text: str) -> str:
     """Make any string storable: clean, and at most 64 KiB of UTF-8."""
-    clean = text.replace("\0", "\ufffd")
-    raw = clean.encode("utf-8", "surrogatepass")
-    if len(raw) != len(clean):
-        clean = "".join(
-            "\ufffd" if "\ud800" <= each <= "\udfff" else each for each in clean
-        )
-        raw = clean.encode()
-    if len(raw) <= MAX_ERROR_BYTES:
-        return clean
-    room = MAX_ERROR_BYTES - len(_CUT.encode())
-    head, tail = raw[: room // 2], raw[len(raw) - room // 2 :]
-    return head.decode(errors="ignore") + _CUT + tail.decode(errors="ignore")
+    # A character is a byte or more, so no character beyond these can be kept: a text of
+    # many megabytes is not walked through.
+    head, tail = _clean(text[:MAX_ERROR_BYTES]), _clean(text[-MAX_ERROR_BYTES:])
+    if len(text) <= MAX_ERROR_BYTES and len(head.encode()) <= MAX_ERROR_BYTES:
+        return head
+    # What "ignore" drops is the one character that the cut went through.
+    return (
+        head.encode()[:_HALF].decode(errors="ignore")
+        + _CUT
+        + tail.encode()[-_HALF:].decode(errors="ignore")
+    )
+
+
+def _clean(text: str) -> str:
+    return _UNSTORABLE.sub("\ufffd", text)
 
 
 def _describe(error: object) -> str:
@@ -43,7 +49,8 @@ def _describe(error: object) -> str:
             return "".join(traceback.format_exception(error))
         return _json_or_repr(error)
     except Exception as problem:  # noqa: BLE001  rule B3
-        return f"<{type(error).__name__} without a text: {type(problem).__name__}>"
+        # `object.__repr__` runs no code of the class, nor of its metaclass.
+        return f"{object.__repr__(error)} without a text: {object.__repr__(problem)}"
 
 
 def _json_or_repr(error: object) -> str:

@@ -1,8 +1,10 @@
 """Job and handoff ids: UUID version 7, in order of creation within a process (E7)."""
 
+import os
 import secrets
 import threading
 import uuid
+import weakref
 
 from collections.abc import Callable
 
@@ -17,6 +19,17 @@ _LOW_BITS = 62
 _START_BITS = _RANDOM_BITS - 1
 _STEP_BITS = 32
 
+_MAKERS: "weakref.WeakSet[TimeOrderedIds]" = weakref.WeakSet()
+
+
+def _start_over_after_fork() -> None:
+    for maker in list(_MAKERS):
+        maker._start_over()  # noqa: SLF001
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=_start_over_after_fork)
+
 
 class TimeOrderedIds:
     """
@@ -24,10 +37,16 @@ class TimeOrderedIds:
 
     When the clock stands still or goes back, the last timestamp is kept and the random
     part grows by a random step, so ids stay hard to guess and first-in first-out.
+    A forked child starts over: its ids would else run close beside its parent's.
     """
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
+        self._start_over()
+        _MAKERS.add(self)
+
+    def _start_over(self) -> None:
+        # Another thread of the parent may hold the old lock, and never let go here.
         self._lock = threading.Lock()
         self._ms = -1
         self._tail = 0
@@ -35,7 +54,7 @@ class TimeOrderedIds:
     def __call__(self) -> str:
         """Return a fresh id of 36 characters."""
         with self._lock:
-            now = self._clock.now_ms()
+            now = max(self._clock.now_ms(), 0)
             if now > self._ms:
                 self._ms, self._tail = now, secrets.randbits(_START_BITS)
             else:

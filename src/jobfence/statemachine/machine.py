@@ -71,10 +71,13 @@ class JobMachine:
 
         None when the table has no such row: the step is illegal or not called for.
         """
+        event = self._machine.events.get(trigger.value)
+        if event is None:  # enqueue, which has no source, moves no job
+            return None
         self._machine.set_state(source, self._subject)
         self._holds, self._fired = holds, []
         try:
-            self._machine.events[trigger.value].trigger(self._subject)
+            event.trigger(self._subject)
         except MachineError:
             return None
         if not self._fired:

@@ -1,6 +1,6 @@
 """From what a caller gives to `enqueue` to what a store keeps (the E rules)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypedDict, Unpack
@@ -167,24 +167,21 @@ def schedule_key(key: object) -> str:
 
 
 def execution_modes(modes: object) -> tuple[str, ...] | None:
-    """Check the modes a claim asks for; None asks for all."""
+    """Check the modes a claim asks for; None asks for all, an empty one for none."""
     if modes is None:
         return None
-    if isinstance(modes, str) or not isinstance(modes, Sequence | set | frozenset):
+    if isinstance(modes, str | bytes) or not isinstance(modes, Collection):
         raise InvalidOption("execution_modes", modes, "must be a collection of modes")
-    found = {_execution_mode(each) for each in modes}
-    return tuple(sorted(each for each in found if each is not None))
+    return tuple(sorted({_mode("execution_modes", each) for each in modes}))
 
 
 def queue_names(queues: object) -> tuple[str, ...] | None:
-    """Check the queues a claim asks for; None asks for all."""
+    """Check the queues a claim asks for; None asks for all, an empty one for none."""
     if queues is None:
         return None
-    if isinstance(queues, str) or not isinstance(
-        queues, Sequence | set | frozenset | Mapping
-    ):
+    if isinstance(queues, str | bytes) or not isinstance(queues, Collection):
         raise InvalidOption("queues", queues, "must be a collection of queue names")
-    return tuple(sorted({checks.queue_name(each) for each in queues}))
+    return tuple(sorted({checks.queue_name(each, "queues") for each in queues}))
 
 
 def _max_retries(value: object) -> int | None:
@@ -197,21 +194,27 @@ def _timeout(value: object) -> int | None:
     """Any integer at or below zero means no timeout, and is stored as 0."""
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidOption("timeout_ms", value, "must be an integer of milliseconds")
-    if value <= 0:
-        return 0
-    return checks.integer("timeout_ms", value, least=1, most=checks.INT32_MAX)
+    found = checks.whole(value)
+    if found is None or found > checks.INT32_MAX:
+        raise InvalidOption(
+            "timeout_ms",
+            value,
+            f"must be an integer of milliseconds up to {checks.INT32_MAX}",
+        )
+    return max(found, 0)
 
 
 def _execution_mode(value: object) -> str | None:
-    if value is None:
-        return None
-    if not isinstance(value, str) or value not in EXECUTION_MODES:
+    return None if value is None else _mode("execution_mode", value)
+
+
+def _mode(option: str, value: object) -> str:
+    found = checks.plain_text(value) if isinstance(value, str) else None
+    if found not in EXECUTION_MODES:
         raise InvalidOption(
-            "execution_mode", value, f"must be one of {', '.join(EXECUTION_MODES)}"
+            option, value, f"must be one of {', '.join(EXECUTION_MODES)}"
         )
-    return str(value)
+    return found
 
 
 class ScheduleOptions(TypedDict, total=False):

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from jobfence.statemachine import checks
-from jobfence.statemachine.errors import InvalidOption
+from jobfence.statemachine.errors import InvalidOption, shown
 
 DERIVED_PREFIX = "queue:"
 NO_QUEUES: Mapping[str, "QueuePolicy"] = MappingProxyType({})
@@ -21,10 +21,11 @@ class QueuePolicy:
 
     def __post_init__(self) -> None:
         if self.max_concurrent is not None:
-            checks.integer(
+            cap = checks.integer(
                 "max_concurrent", self.max_concurrent, least=1, most=checks.INT32_MAX
             )
-        checks.int32("priority", self.priority)
+            object.__setattr__(self, "max_concurrent", cap)
+        object.__setattr__(self, "priority", checks.int32("priority", self.priority))
 
 
 NO_POLICY = QueuePolicy()
@@ -72,8 +73,10 @@ def check_queues(
     checked: dict[str, QueuePolicy] = {}
     for name, policy in queues.items():
         if not isinstance(policy, QueuePolicy):
-            raise InvalidOption(f"queues[{name!r}]", policy, "must be a QueuePolicy")
-        queue = checks.queue_name(name)
+            raise InvalidOption(
+                f"queues[{shown(name)}]", policy, "must be a QueuePolicy"
+            )
+        queue = checks.queue_name(name, "queues")
         if queue in checked:
             raise InvalidOption("queues", name, "must name each queue once")
         checked[queue] = policy

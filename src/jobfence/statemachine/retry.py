@@ -1,17 +1,23 @@
 """When a failed job runs again (rules B1 and B2)."""
 
+import logging
 import math
 import random
+import sys
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from jobfence.statemachine.checks import LAST_MS, integer
-from jobfence.statemachine.errors import InvalidOption
+from jobfence.statemachine.errors import InvalidOption, shown
+
+_log = logging.getLogger(__name__)
 
 _SECOND = 1000
 _HOUR = 3600 * _SECOND
+# More failures than any column counts; an integer without bound overflows a float.
+_MANY = 2**53
 _FIRST_STEPS = (10 * _SECOND, 60 * _SECOND, 600 * _SECOND, _HOUR)
 
 
@@ -43,7 +49,7 @@ class SteppedRetry:
         return min((failures - 3) * _HOUR, self.max_ms)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExponentialRetry:
     """
     `base_ms * factor ** (failures - 1)`, at most `max_ms`, then spread by `jitter`.
@@ -54,7 +60,7 @@ class ExponentialRetry:
 
     base_ms: int
     factor: float = 2.0
-    max_ms: int = field(kw_only=True)
+    max_ms: int
     jitter: float = 0.0
     random: Callable[[], float] = field(
         default=random.random, repr=False, compare=False
@@ -63,10 +69,10 @@ class ExponentialRetry:
     def __post_init__(self) -> None:
         integer("base_ms", self.base_ms, least=0, most=LAST_MS)
         integer("max_ms", self.max_ms, least=0, most=LAST_MS)
-        if not (math.isfinite(self.factor) and self.factor >= 1):
+        if not _is_number(self.factor) or not 1 <= self.factor <= sys.float_info.max:
             raise InvalidOption("factor", self.factor, "must be a number from 1 up")
-        if not 0 <= self.jitter <= 1:
-            raise InvalidOption("jitter", self.jitter, "must be from 0 to 1")
+        if not _is_number(self.jitter) or not 0 <= self.jitter <= 1:
+            raise InvalidOption("jitter", self.jitter, "must be a number from 0 to 1")
 
     def delay_ms(self, failures: int) -> int:
         """Return the wait after this many failures; never overflows (case F43)."""
@@ -79,7 +85,7 @@ class ExponentialRetry:
         if self.base_ms == 0:
             return 0
         # Compared as logarithms first: the power itself overflows a float.
-        steps = failures - 1
+        steps = min(failures, _MANY) - 1
         if math.log(self.base_ms) + steps * math.log(self.factor) >= math.log(
             max(self.max_ms, 1)
         ):
@@ -87,13 +93,23 @@ class ExponentialRetry:
         return min(int(self.base_ms * self.factor**steps), self.max_ms)
 
 
+DEFAULT_RETRY: RetryPolicy = SteppedRetry()
+
+
 def retry_delay_ms(policy: RetryPolicy, failures: int) -> int:
     """
     Ask a policy for a wait and keep it within what a time can hold.
 
-    A user's policy may answer anything; recording a failure must not fail for it.
+    A user's policy may answer anything or raise; recording a failure must not fail for
+    it, nor the job wait for ever. What is no number is logged, and rule B1 taken.
     """
-    wait = policy.delay_ms(failures)
-    if isinstance(wait, bool) or not isinstance(wait, int):
-        wait = int(wait) if math.isfinite(wait) else LAST_MS
+    try:
+        wait = int(policy.delay_ms(failures))
+    except Exception:  # noqa: BLE001  any class may fail in its own way
+        _log.exception("retry policy %s gave no delay; rule B1 is used", shown(policy))
+        wait = DEFAULT_RETRY.delay_ms(failures)
     return min(max(wait, 0), LAST_MS)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

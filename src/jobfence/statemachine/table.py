@@ -370,7 +370,10 @@ def alternatives(trigger: Trigger, source: JobStatus) -> tuple[Transition, ...]:
 
 def row(trigger: Trigger, name: str, source: JobStatus) -> Transition:
     """Return the one row of this trigger and name that leaves this state."""
-    return next(r for r in alternatives(trigger, source) if r.name == name)
+    for each in alternatives(trigger, source):
+        if each.name == name:
+            return each
+    raise LookupError(f"the table has no {trigger} from {source} called {name!r}")
 
 
 def _index() -> Mapping[tuple[Trigger, JobStatus], tuple[Transition, ...]]:
