@@ -4,7 +4,7 @@
 #   make test ARGS="tests/store -k claim"    arguments for pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test deep lint format typing spec spec-deep docs lock FORCE
+.PHONY: help demo test deep lint format generate typing spec spec-deep docs lock FORCE
 .DELETE_ON_ERROR:
 
 VENV := .venv
@@ -41,6 +41,9 @@ lint: $(VENV)/.installed-dev ## Format, lint and import contracts
 format: $(VENV)/.installed-dev ## Format, and mend what the linter can mend
 	$(VENV)/bin/ruff format .
 	$(VENV)/bin/ruff check --fix .
+
+generate: $(VENV)/.installed-dev ## Write what is made from the table of transitions
+	$(PY) tools/generate.py
 
 typing: $(VENV)/.installed-dev ## mypy --strict
 	$(VENV)/bin/mypy
