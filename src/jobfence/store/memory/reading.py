@@ -1,0 +1,114 @@
+"""Looking at jobs without changing them (O1, O2, M21, R2)."""
+
+from collections.abc import Collection, Mapping
+
+from jobfence.statemachine import checks
+from jobfence.statemachine.errors import InvalidOption
+from jobfence.statemachine.options import execution_modes as check_modes, queue_names
+from jobfence.statemachine.states import JobStatus
+from jobfence.statemachine.values import Handoff, Job
+from jobfence.store.memory.base import StoreBase, read_or_log, readable
+from jobfence.store.memory.claims import candidates
+from jobfence.store.memory.rows import (
+    JobRow,
+    oldest_first,
+    read_handoff,
+    read_job,
+    soonest_first,
+)
+
+MAX_LIMIT = 10_000
+
+
+class Reading(StoreBase):
+    """`get`, the listings, and what is next."""
+
+    def get(self, job_id: str) -> Job | None:
+        """Return a job as it stands."""
+        with self._transaction() as transaction:
+            row = transaction.tables.jobs.get(job_id)
+            return None if row is None else read_job(row)
+
+    def list_jobs(
+        self,
+        *,
+        status: JobStatus | None = None,
+        queue: str | None = None,
+        name: str | None = None,
+        limit: int = 100,
+        after: Job | str | None = None,
+    ) -> list[Job]:
+        """Return a page of jobs, oldest first; unreadable ones do not fill it."""
+        of_status = None if status is None else _status(status)
+        of_queue = None if queue is None else checks.queue_name(queue)
+        of_name = None if name is None else checks.text("name", name)
+        most = checks.integer("limit", limit, least=1, most=MAX_LIMIT)
+        with self._transaction() as transaction:
+            jobs = transaction.tables.jobs
+            start = None if after is None else oldest_first(_cursor(jobs, after))
+            found = [
+                row
+                for row in jobs.values()
+                if of_status in (None, row.status)
+                and of_queue in (None, row.queue)
+                and of_name in (None, row.name)
+                and (start is None or oldest_first(row) > start)
+            ]
+            return readable(sorted(found, key=oldest_first))[:most]
+
+    def next_available(
+        self,
+        *,
+        queues: Collection[str] | None = None,
+        execution_modes: Collection[str] | None = None,
+    ) -> Job | None:
+        """Return the first readable candidate of a claim."""
+        of_queues, of_modes = queue_names(queues), check_modes(execution_modes)
+        with self._transaction() as transaction:
+            found = candidates(transaction, of_queues, of_modes)
+            free = (row for row in found if transaction.slot_free(row))
+            return next(filter(None, map(read_or_log, free)), None)
+
+    def next_scheduled(self, *, queues: Collection[str] | None = None) -> Job | None:
+        """Return the first readable queued job that is not due yet."""
+        of_queues = queue_names(queues)
+        with self._transaction() as transaction:
+            future = [
+                row
+                for row in transaction.rows(JobStatus.QUEUED)
+                if row.scheduled_at_ms > transaction.now
+                and (of_queues is None or row.queue in of_queues)
+            ]
+            future.sort(key=soonest_first)
+            return next(filter(None, map(read_or_log, future)), None)
+
+    def handoffs_for_worker(self, worker_id: str) -> list[Handoff]:
+        """Return what a worker holds and can be read."""
+        worker = checks.text("worker_id", worker_id)
+        with self._transaction() as transaction:
+            held = [
+                row
+                for row in transaction.rows(JobStatus.HANDED_OFF)
+                if row.worker_id == worker and read_or_log(row) is not None
+            ]
+            held.sort(key=lambda row: (row.handed_off_at_ms, row.id))
+            return [read_handoff(row) for row in held]
+
+    def counts(self) -> Mapping[JobStatus, int]:
+        """Return how many jobs are in each status, unreadable ones included."""
+        with self._transaction() as transaction:
+            return {status: len(transaction.rows(status)) for status in JobStatus}
+
+
+def _status(value: object) -> JobStatus:
+    if not isinstance(value, JobStatus):
+        raise InvalidOption("status", value, "must be a JobStatus")
+    return value
+
+
+def _cursor(jobs: Mapping[str, JobRow], after: Job | str) -> JobRow:
+    job_id = after.id if isinstance(after, Job) else after
+    row = jobs.get(job_id)
+    if row is None:
+        raise InvalidOption("after", job_id, "must be the id of a stored job")
+    return row
