@@ -1,0 +1,104 @@
+"""
+Check the formal model: every model must hold, every planted fault must be found.
+
+    python spec/run.py                   the quick tier (under a minute)
+    python spec/run.py --deep            large bounds; leaves a file in spec/results/
+    python spec/run.py --only NAME       one model or negative, with TLC's own output
+    python spec/run.py --trace NAME      the counterexample of a negative, condensed
+
+Exit code 0: all as expected; 1: something differs; 2: wrong usage. Without Java or the
+jar nothing is checked: that fails where CI=true, else it is said and passes.
+"""
+
+import argparse
+import datetime as dt
+import os
+import sys
+import time
+
+from runner import report
+from runner.catalogue import SPEC, Catalogue, CatalogueError, load_catalogue
+from runner.check import check_all, check_model, check_negative, idle_actions
+from runner.toolchain import Toolchain, ToolMissingError, find_toolchain
+from runner.trace import condense
+
+QUICK_TIMEOUT_S = 300.0
+DEEP_TIMEOUT_S = 7200.0
+
+
+def main() -> int:
+    """Run what the command line asks for and return the exit code."""
+    options = _options()
+    try:
+        catalogue = load_catalogue()
+        tools = find_toolchain()
+    except CatalogueError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except ToolMissingError as error:
+        print(f"the formal model was not checked: {error}", file=sys.stderr)
+        return 1 if os.environ.get("CI") == "true" else 0
+    if options.only or options.trace:
+        name = options.only or options.trace
+        return _one(tools, catalogue, name, condensed=bool(options.trace))
+    return _all(tools, catalogue, deep=options.deep)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description="Check the formal model of jobfence (see spec/README.md)."
+    )
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--deep", action="store_true", help="the large bounds")
+    what.add_argument("--only", metavar="NAME", help="one model or negative")
+    what.add_argument("--trace", metavar="NAME", help="a negative's counterexample")
+    return parser.parse_args()
+
+
+def _all(tools: Toolchain, catalogue: Catalogue, *, deep: bool) -> int:
+    models = [model for model in catalogue.models if model.deep == deep]
+    negatives = () if deep else catalogue.negatives
+    timeout_s = DEEP_TIMEOUT_S if deep else QUICK_TIMEOUT_S
+    started = time.monotonic()
+    lines = check_all(tools, models, negatives, timeout_s=timeout_s)
+    print(report.table(lines))
+    idle = () if deep else idle_actions(lines)
+    for name in idle:
+        print(f"never reached in any model: {name}")
+    wrong = [line for line in lines if not line.ok]
+    for line in wrong:
+        print(f"\n{line.name}: expected {line.expected}, seen {line.seen}")
+        print(condense(line.outcome.output) or line.outcome.output[-2000:])
+    seconds = time.monotonic() - started
+    held, found = len(models), len(negatives)
+    print(
+        f"\n{held} models, {found} planted faults, {len(wrong)} not as expected, "
+        f"{len(idle)} never reached, {seconds:.0f} s"
+    )
+    if deep:
+        today = dt.datetime.now(tz=dt.UTC).date().isoformat()
+        path = SPEC / "results" / f"{today}-deep.md"
+        report.write(path, report.markdown(lines, date=today))
+        print(f"written: {path.relative_to(SPEC.parent)}")
+    return 1 if wrong or idle else 0
+
+
+def _one(tools: Toolchain, catalogue: Catalogue, name: str, *, condensed: bool) -> int:
+    for model in catalogue.models:
+        if model.name == name:
+            line = check_model(tools, model, timeout_s=DEEP_TIMEOUT_S)
+            break
+    else:
+        negatives = {negative.name: negative for negative in catalogue.negatives}
+        if name not in negatives:
+            print(f"no model or negative is called {name!r}", file=sys.stderr)
+            return 2
+        line = check_negative(tools, negatives[name])
+    output = line.outcome.output
+    print(condense(output) if condensed else output)
+    print(f"{line.name}: expected {line.expected}, seen {line.seen}")
+    return 0 if line.ok else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

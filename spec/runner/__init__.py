@@ -1,0 +1,1 @@
+"""Runs the formal model: finds TLC, runs every model, compares with what is expected."""

@@ -1,0 +1,147 @@
+"""Runs TLC once and reads what it printed."""
+
+import re
+import subprocess
+import tempfile
+import time
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from runner.toolchain import Toolchain
+
+# What TLC's exit code says. Anything else is an error in the spec or in the tool.
+OK, ASSUMPTION, DEADLOCK, INVARIANT, PROPERTY = 0, 10, 11, 12, 13
+MEANING: Mapping[int, str] = {
+    OK: "ok",
+    ASSUMPTION: "assumption false",
+    DEADLOCK: "deadlock",
+    INVARIANT: "invariant violated",
+    PROPERTY: "property violated",
+}
+
+_COUNTS = re.compile(
+    r"^(\d+) states generated, (\d+) distinct states found", re.MULTILINE
+)
+_DEPTH = re.compile(r"depth of the complete state graph search is (\d+)")
+_ACTION = re.compile(
+    r"^<(?P<action>\w+) line .* of module (?P<module>\w+)(?: \([^)]*\))?>: "
+    r"\d+:(?P<taken>\d+)$"
+)
+_VIOLATED = (
+    re.compile(r"Error: Invariant (\w+) is violated"),
+    re.compile(r"Error: Action property (\w+) is violated"),
+    re.compile(r"Error: Property (\w+) is violated"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What to check: a module with a configuration, and how."""
+
+    module: Path
+    config: Path
+    check_deadlock: bool = False
+    coverage: bool = False
+    workers: int = 1
+    timeout_s: float = 120.0
+    dump: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What TLC found. `actions`: (module, action) to how often it was taken."""
+
+    code: int
+    seconds: float
+    distinct: int | None
+    generated: int | None
+    depth: int | None
+    violated: str | None
+    actions: Mapping[tuple[str, str], int]
+    output: str
+
+
+def run_tlc(tools: Toolchain, run: Run) -> Outcome:
+    """Run TLC to its end and return what it found; a time-out is code -1."""
+    with tempfile.TemporaryDirectory(prefix="tlc-") as scratch:
+        command = _command(tools, run, scratch)
+        started = time.monotonic()
+        try:
+            done = subprocess.run(
+                command,
+                cwd=run.module.parent,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=run.timeout_s,
+                check=False,
+            )
+            code, output = done.returncode, done.stdout
+        except subprocess.TimeoutExpired as late:
+            code, output = -1, _text(late.stdout)
+        return _read(code, time.monotonic() - started, output)
+
+
+def _command(tools: Toolchain, run: Run, scratch: str) -> list[str]:
+    # One worker means a small model: start-up is all its time, so no parallel
+    # collector and no second compiler. TLC names its metadir by the second and unpacks
+    # its standard modules into the temporary directory: both are this run's own.
+    small = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+    jvm = small if run.workers == 1 else ["-XX:+UseParallelGC"]
+    command = [
+        tools.java,
+        *jvm,
+        f"-Djava.io.tmpdir={scratch}",
+        "-cp",
+        str(tools.jar),
+        "tlc2.TLC",
+        "-workers",
+        str(run.workers),
+        "-metadir",
+        f"{scratch}/states",
+        "-config",
+        str(run.config),
+    ]
+    if not run.check_deadlock:
+        command.append("-deadlock")  # TLC 2.15: this option switches the check off
+    if run.coverage:
+        command += ["-coverage", "1"]
+    if run.dump is not None:
+        command += ["-dump", "dot,actionlabels,colorize", str(run.dump)]
+    return [*command, run.module.name]
+
+
+def _text(output: str | bytes | None) -> str:
+    if output is None:
+        return ""
+    return output if isinstance(output, str) else output.decode(errors="replace")
+
+
+def _read(code: int, seconds: float, output: str) -> Outcome:
+    counts = list(_COUNTS.finditer(output))
+    depth = _DEPTH.search(output)
+    found = (pattern.search(output) for pattern in _VIOLATED)
+    return Outcome(
+        code=code,
+        seconds=seconds,
+        distinct=int(counts[-1][2]) if counts else None,
+        generated=int(counts[-1][1]) if counts else None,
+        depth=int(depth[1]) if depth else None,
+        violated=next((match[1] for match in found if match), None),
+        actions=_coverage(output),
+        output=output,
+    )
+
+
+def _coverage(output: str) -> Mapping[tuple[str, str], int]:
+    # An action that is reached through several disjuncts has a line for each: the sum.
+    _, _, last = output.rpartition("The coverage statistics at")
+    actions: Counter[tuple[str, str]] = Counter()
+    for line in last.splitlines():
+        match = _ACTION.match(line)
+        if match and match["action"] != "Init":
+            actions[match["module"], match["action"]] += int(match["taken"])
+    return actions
