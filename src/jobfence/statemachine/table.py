@@ -110,7 +110,9 @@ class Transition:
     dest: JobStatus
     guards: tuple[Guard, ...] = ()
     fence: tuple[Fence, ...] = ()
-    writes: Writes = field(default_factory=lambda: MappingProxyType({}))
+    writes: Writes = field(  # a mapping has no hash; a row shall have one
+        default_factory=lambda: MappingProxyType({}), hash=False
+    )
 
     @property
     def consumes_attempt(self) -> bool:
