@@ -45,7 +45,9 @@ class Acks(Claims):
         return self._settle_one(Settlement(Trigger.RETURN_TO_QUEUE, job_id, handoff_id))
 
     def _settle_one(self, settlement: Settlement) -> Ack:
-        return self.settle([settlement])[0][0]
+        checked = _checked(settlement)
+        with self._transaction() as transaction:
+            return _settle(transaction, checked)
 
     def extend_lease(
         self, job_id: str, handoff_id: str, *, lease_ms: int | None = None

@@ -104,13 +104,8 @@ class StoreBase:
                 logger.exception("a wake-up listener raised; the change stands")
 
 
-def readable(rows: list[JobRow]) -> list[Job]:
-    """Read rows, leaving out and logging those that cannot be (M21)."""
-    return [job for row in rows if (job := read_or_log(row)) is not None]
-
-
 def read_or_log(row: JobRow) -> Job | None:
-    """Read one row, or log why it cannot be (M21)."""
+    """Read a row, or log why it cannot be read and return None (M21)."""
     try:
         return read_job(row)
     except UnreadableJob as problem:

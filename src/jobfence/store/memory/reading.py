@@ -1,13 +1,14 @@
 """Looking at jobs without changing them (O1, O2, M21, R2)."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import islice
 
 from jobfence.statemachine import checks
 from jobfence.statemachine.errors import InvalidOption
 from jobfence.statemachine.options import execution_modes as check_modes, queue_names
 from jobfence.statemachine.states import JobStatus
 from jobfence.statemachine.values import Handoff, Job
-from jobfence.store.memory.base import StoreBase, read_or_log, readable
+from jobfence.store.memory.base import StoreBase, read_or_log
 from jobfence.store.memory.claims import candidates
 from jobfence.store.memory.rows import (
     JobRow,
@@ -49,12 +50,13 @@ class Reading(StoreBase):
             found = [
                 row
                 for row in jobs.values()
-                if of_status in (None, row.status)
-                and of_queue in (None, row.queue)
-                and of_name in (None, row.name)
+                if (of_status is None or row.status is of_status)
+                and (of_queue is None or row.queue == of_queue)
+                and (of_name is None or row.name == of_name)
                 and (start is None or oldest_first(row) > start)
             ]
-            return readable(sorted(found, key=oldest_first))[:most]
+            found.sort(key=oldest_first)
+            return list(islice(_readable(found), most))
 
     def next_available(
         self,
@@ -66,8 +68,8 @@ class Reading(StoreBase):
         of_queues, of_modes = queue_names(queues), check_modes(execution_modes)
         with self._transaction() as transaction:
             found = candidates(transaction, of_queues, of_modes)
-            free = (row for row in found if transaction.slot_free(row))
-            return next(filter(None, map(read_or_log, free)), None)
+            free = [row for row in found if transaction.slot_free(row)]
+            return next(_readable(free), None)
 
     def next_scheduled(self, *, queues: Collection[str] | None = None) -> Job | None:
         """Return the first readable queued job that is not due yet."""
@@ -80,7 +82,7 @@ class Reading(StoreBase):
                 and (of_queues is None or row.queue in of_queues)
             ]
             future.sort(key=soonest_first)
-            return next(filter(None, map(read_or_log, future)), None)
+            return next(_readable(future), None)
 
     def handoffs_for_worker(self, worker_id: str) -> list[Handoff]:
         """Return what a worker holds and can be read."""
@@ -98,6 +100,11 @@ class Reading(StoreBase):
         """Return how many jobs are in each status, unreadable ones included."""
         with self._transaction() as transaction:
             return {status: len(transaction.rows(status)) for status in JobStatus}
+
+
+def _readable(rows: Iterable[JobRow]) -> Iterator[Job]:
+    """Read rows one by one, leaving out and logging those that cannot be (M21)."""
+    return (job for row in rows if (job := read_or_log(row)) is not None)
 
 
 def _status(value: object) -> JobStatus:
