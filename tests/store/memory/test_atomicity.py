@@ -124,6 +124,11 @@ REFUSED: list[tuple[str, type[JobfenceError], Call]] = [
         ),
     ),
     (
+        "the text of a trigger",
+        InvalidOption,
+        lambda s: s.settle([Settlement("complete", "j1", "h1")]),  # type: ignore[arg-type]
+    ),
+    (
         "no settlement",
         InvalidOption,
         lambda s: s.settle(["j1"]),  # type: ignore[list-item]

@@ -88,7 +88,8 @@ def _checked(settlement: object) -> Settlement:
     """Refuse a settlement that is none before anything is written (E1, T5)."""
     if not isinstance(settlement, Settlement):
         raise InvalidOption("acks", settlement, "must be Settlement values")
-    if settlement.trigger not in _SETTLED_BY:
+    # By identity: a plain "complete" is equal to the trigger, but is none.
+    if all(settlement.trigger is not each for each in _SETTLED_BY):
         raise InvalidOption(
             "acks", settlement.trigger, f"must be of {', '.join(_SETTLED_BY)}"
         )

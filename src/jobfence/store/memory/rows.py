@@ -62,15 +62,12 @@ class JobRow:
     @property
     def ended_at_ms(self) -> int | None:
         """When it became terminal; None while it is active."""
-        match self.status:
-            case JobStatus.COMPLETED:
-                return self.completed_at_ms
-            case JobStatus.FAILED:
-                return self.failed_at_ms
-            case JobStatus.CANCELLED:
-                return self.cancelled_at_ms
-            case JobStatus.QUEUED | JobStatus.HANDED_OFF:
-                return None
+        ends = {
+            JobStatus.COMPLETED: self.completed_at_ms,
+            JobStatus.FAILED: self.failed_at_ms,
+            JobStatus.CANCELLED: self.cancelled_at_ms,
+        }
+        return ends.get(self.status)
 
 
 @dataclass(frozen=True, slots=True)
