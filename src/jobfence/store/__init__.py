@@ -4,3 +4,26 @@ Stores: the contract, the SQL store and the in-memory one.
 Names are looked up when first used, so that importing the contract or the in-memory
 store does not import SQLAlchemy.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jobfence.store.contract import JobStore, TransactionalStore
+    from jobfence.store.memory import MemoryJobStore
+    from jobfence.store.sql.store import SqlJobStore
+
+_WHERE = {
+    "JobStore": "jobfence.store.contract",
+    "TransactionalStore": "jobfence.store.contract",
+    "MemoryJobStore": "jobfence.store.memory",
+    "SqlJobStore": "jobfence.store.sql.store",
+}
+
+__all__ = ["JobStore", "MemoryJobStore", "SqlJobStore", "TransactionalStore"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_WHERE[name]), name)

@@ -9,7 +9,7 @@ nothing (E1). Errors of the database come as `RetryableError`, `StoreUnavailable
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import EllipsisType
-from typing import TYPE_CHECKING, Protocol, Union, Unpack
+from typing import TYPE_CHECKING, Protocol, Union, Unpack, runtime_checkable
 
 from jobfence.statemachine.canonical import JSONInput
 from jobfence.statemachine.options import EnqueueOptions, JobRequest, ScheduleOptions
@@ -309,4 +309,29 @@ class TransactionalStore(JobStore, Protocol):
         A refused call rolls back only its own savepoint; nothing is retried: the
         caller gets `RetryableError` and repeats the whole transaction.
         """
+        ...
+
+
+@runtime_checkable
+class OwnershipStore(Protocol):
+    """
+    One row that says which worker owns the database alone (L2): a capability.
+
+    Times are judged by the store's clock.
+    """
+
+    def acquire_ownership(self, worker_id: str, *, ttl_ms: int) -> bool:
+        """
+        Own the database for `ttl_ms` milliseconds; False while another worker does.
+
+        A worker that owns it already owns it anew.
+        """
+        ...
+
+    def renew_ownership(self, worker_id: str, *, ttl_ms: int) -> bool:
+        """Own it `ttl_ms` longer from now; False if it is another's, or nobody's."""
+        ...
+
+    def release_ownership(self, worker_id: str) -> None:
+        """Let go of it; without effect when it is another's."""
         ...

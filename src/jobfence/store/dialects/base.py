@@ -1,0 +1,90 @@
+"""What the SQL store asks of a database: one room per family, the same questions."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from enum import Enum
+from typing import Any
+
+from sqlalchemy import Connection, Insert, Select, Table
+from sqlalchemy.exc import DBAPIError
+
+from jobfence.statemachine.clock import Clock, DatabaseClock
+from jobfence.statemachine.errors import JobfenceError, StoreUnavailable
+
+
+class Fault(Enum):
+    """What kind of trouble a database error is."""
+
+    RETRY = "retry"  # the database asks to run the transaction again
+    LOST = "lost"  # the connection is gone
+    DUPLICATE = "duplicate"  # a unique value exists already
+    UNAVAILABLE = "unavailable"  # unreachable, read-only or full
+    EXISTS = "exists"  # a table, column or index exists already
+    SCHEMA = "schema"  # a table or column is not there
+    OTHER = "other"
+
+
+class Room(ABC):
+    """The answers of one family of databases; capabilities, never names, are asked."""
+
+    clock: Clock | DatabaseClock = DatabaseClock()
+    locks_rows = True
+    ddl_rolls_back = True
+    isolation: str | None = "READ COMMITTED"
+    # How often a transaction of the store's own is tried in all (T2).
+    tries = 20
+
+    def begin(self, connection: Connection) -> None:
+        """Take what lock a write transaction starts with, if any."""
+
+    def begin_reading(self, connection: Connection) -> None:
+        """Start a transaction whose reads all see one state, where it is needed."""
+
+    def locked(
+        self, statement: Select[Any], *, skip_locked: bool = False
+    ) -> Select[Any]:
+        """Return the SELECT with row locks, where the database has them."""
+        return statement.with_for_update(skip_locked=skip_locked)
+
+    @abstractmethod
+    def insert_if_missing(self, table: Table) -> Insert:
+        """Return an INSERT that leaves an existing row with this primary key alone."""
+
+    def lock_identities(
+        self, connection: Connection, locks: Table, digests: Sequence[str]
+    ) -> None:
+        """Hold these names until the transaction ends; waits; sorted by the caller."""
+
+    def lock_schema(self, connection: Connection, name: str) -> None:
+        """Let one process at a time change the tables, until the transaction ends."""
+
+    @abstractmethod
+    def now_ms(self, connection: Connection) -> int:
+        """Read the database's clock, at this moment and not at the transaction's."""
+
+    def check_server(self, connection: Connection) -> None:
+        """Refuse a server that cannot keep the rules, with a sentence."""
+
+    def check_joinable(self, connection: Connection, *, dedupe: bool) -> None:
+        """Refuse a caller's transaction in which a rule cannot be kept (T1)."""
+
+    def autocommit(self, connection: Connection) -> bool:
+        """Whether the connection commits every statement by itself."""
+        options = connection.get_execution_options()
+        return options.get("isolation_level") == "AUTOCOMMIT"
+
+    @abstractmethod
+    def fault(self, error: DBAPIError) -> Fault:
+        """Say what kind of trouble an error is."""
+
+    def explain(self, error: DBAPIError, *, in_doubt: bool = False) -> JobfenceError:
+        """Turn an error that ends an operation into one clear sentence."""
+        detail = " ".join(str(error.orig).split())
+        tail = (
+            "; the connection was lost during COMMIT, so the change may have been made"
+            if in_doubt
+            else ""
+        )
+        return StoreUnavailable(
+            f"the database did not do it: {detail}{tail}", in_doubt=in_doubt
+        )

@@ -1,0 +1,163 @@
+"""Engines that the store makes itself from a URL, and the settings they need."""
+
+import importlib.util
+import os
+import time
+import weakref
+
+from typing import Any
+
+from sqlalchemy import Engine, Pool, QueuePool, create_engine, event
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from jobfence.statemachine.errors import InvalidOption, MissingDriver
+
+BUSY_TIMEOUT_S = 30
+CONNECT_TIMEOUT_S = 10
+_WAL_TRIES = 200
+_WAL_PAUSE_S = 0.01
+
+# A plain URL takes the driver that the extra of that name installs.
+_SYNC = {
+    "sqlite": ("sqlite", "sqlite3", "sqlite"),
+    "postgresql": ("postgresql+psycopg", "psycopg", "postgresql"),
+    "mysql": ("mysql+pymysql", "pymysql", "mariadb"),
+    "mariadb": ("mariadb+pymysql", "pymysql", "mariadb"),
+}
+_ASYNC = {
+    "sqlite": ("sqlite+aiosqlite", "aiosqlite", "async"),
+    "postgresql": ("postgresql+psycopg", "psycopg", "postgresql"),
+    "mysql": ("mysql+aiomysql", "aiomysql", "async-mariadb"),
+    "mariadb": ("mariadb+aiomysql", "aiomysql", "async-mariadb"),
+}
+
+
+def make_engine(url: str | URL) -> Engine:
+    """Make a store's own engine; `InvalidOption` or `MissingDriver` say what is wrong."""
+    parsed = _with_driver(url, _SYNC)
+    engine = create_engine(parsed, **_options(parsed))
+    _attach(engine)
+    return engine
+
+
+def make_async_engine(url: str | URL) -> AsyncEngine:
+    """Make an async store's own engine."""
+    parsed = _with_driver(url, _ASYNC)
+    engine = create_async_engine(parsed, **_options(parsed, sync=False))
+    _attach(engine.sync_engine)
+    return engine
+
+
+def _with_driver(url: str | URL, drivers: dict[str, tuple[str, str, str]]) -> URL:
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        raise InvalidOption("url", url, "must be a database URL") from None
+    name = parsed.get_backend_name()
+    if name not in drivers:
+        raise InvalidOption(
+            "url", name, f"must begin with one of {', '.join(sorted(drivers))}"
+        )
+    full_name, module, extra = drivers[name]
+    if parsed.drivername == name:
+        parsed = parsed.set(drivername=full_name)
+    shown = parsed.render_as_string(hide_password=True)
+    if parsed.drivername == full_name and importlib.util.find_spec(module) is None:
+        raise MissingDriver(shown, module, extra)
+    try:
+        parsed.get_dialect().import_dbapi()
+    except NoSuchModuleError:
+        raise InvalidOption("url", shown, "names a driver SQLAlchemy lacks") from None
+    except ImportError:
+        raise MissingDriver(shown, parsed.get_driver_name(), extra) from None
+    return parsed
+
+
+def _options(url: URL, *, sync: bool = True) -> dict[str, Any]:
+    name = url.get_backend_name()
+    if name == "sqlite":
+        options: dict[str, Any] = {"connect_args": {"timeout": BUSY_TIMEOUT_S}}
+        if sync and url.database in (None, "", ":memory:"):
+            # Each connection would be a database of its own: all share one.
+            options["poolclass"] = QueuePool
+            options["pool_size"], options["max_overflow"] = 1, 0
+            options["connect_args"]["check_same_thread"] = False
+        return options
+    options = {"isolation_level": "READ COMMITTED", "pool_recycle": 1800}
+    if url.get_driver_name() == "psycopg":
+        # Prepared statements live in a server's session, which a transaction pooler
+        # hands to somebody else (rule T4).
+        options["connect_args"] = {
+            "prepare_threshold": None,
+            "connect_timeout": CONNECT_TIMEOUT_S,
+        }
+    else:
+        options["connect_args"] = {
+            "connect_timeout": CONNECT_TIMEOUT_S,
+            "charset": "utf8mb4",
+        }
+    return options
+
+
+def _attach(engine: Engine) -> None:
+    if engine.dialect.name == "sqlite":
+        event.listen(engine, "connect", _set_up_sqlite)
+    elif engine.dialect.name in ("mysql", "mariadb"):
+        event.listen(engine, "connect", _set_up_mysql)
+    guard_against_fork(engine)
+
+
+def _set_up_sqlite(connection: Any, _record: object) -> None:
+    """
+    Turn WAL on, and the durability that WAL takes away by default.
+
+    Switching a new file to WAL does not wait for the busy timeout when several
+    processes try at once, so it is tried again here.
+    """
+    cursor = connection.cursor()
+    try:
+        for attempt in range(_WAL_TRIES):
+            try:
+                cursor.execute("PRAGMA journal_mode=WAL")
+                break
+            except Exception as error:
+                last = attempt == _WAL_TRIES - 1
+                if last or "locked" not in str(error).lower():
+                    raise
+                time.sleep(_WAL_PAUSE_S)
+        cursor.execute("PRAGMA synchronous=FULL")
+        cursor.execute("PRAGMA foreign_keys=ON")
+    finally:
+        cursor.close()
+
+
+def _set_up_mysql(connection: Any, _record: object) -> None:
+    cursor = connection.cursor()
+    try:
+        cursor.execute(
+            "SET SESSION sql_mode = CONCAT_WS(',', @@sql_mode, 'STRICT_TRANS_TABLES')"
+        )
+    finally:
+        cursor.close()
+
+
+_guarded: "weakref.WeakSet[Engine]" = weakref.WeakSet()
+# Pools inherited over a fork. Their connections belong to the parent: even closing one
+# here would speak on the parent's socket, or release the parent's file locks.
+_inherited: list[Pool] = []
+
+
+def guard_against_fork(engine: Engine) -> None:
+    """Make a forked child open connections of its own (cases F68, F77)."""
+    _guarded.add(engine)
+
+
+def _start_anew_in_child() -> None:
+    for engine in list(_guarded):
+        _inherited.append(engine.pool)
+        engine.dispose(close=False)
+
+
+os.register_at_fork(after_in_child=_start_anew_in_child)

@@ -1,0 +1,96 @@
+"""MariaDB and MySQL: READ COMMITTED, locking reads, and names locked by rows."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, Insert, Table, delete, text
+from sqlalchemy.dialects.mysql import insert
+from sqlalchemy.exc import DBAPIError
+
+from jobfence.statemachine.errors import IncompatibleSchema
+from jobfence.store.dialects.base import Fault, Room
+from jobfence.store.dialects.naming import is_mariadb
+
+_NOW = text(
+    "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) DIV 1000"
+)
+_SETTINGS = text("SELECT @@sql_mode")
+_STRICT = ("STRICT_TRANS_TABLES", "STRICT_ALL_TABLES", "TRADITIONAL")
+# The first releases with SKIP LOCKED.
+_OLDEST = {True: (10, 6), False: (8, 0, 1)}
+
+_BY_NUMBER = {
+    Fault.RETRY: (1213, 1205, 1020, 3572),
+    Fault.LOST: (2006, 2013, 2055, 1927, 1053, 4031),
+    Fault.DUPLICATE: (1062, 1586),
+    Fault.EXISTS: (1050, 1060, 1061, 1826),
+    Fault.SCHEMA: (1146, 1054),
+    Fault.UNAVAILABLE: (
+        *(1290, 1836, 1021, 1114, 1040, 1044, 1045, 1049, 1129, 1130, 1142, 1698),
+        *(2002, 2003, 2005),
+    ),
+}
+_FAULTS = {number: fault for fault, all_ in _BY_NUMBER.items() for number in all_}
+
+
+class MySQLRoom(Room):
+    """MariaDB 10.6 or newer, MySQL 8.0 or newer."""
+
+    ddl_rolls_back = False
+
+    def insert_if_missing(self, table: Table) -> Insert:
+        """
+        Return an INSERT whose clash with the primary key changes nothing.
+
+        Not INSERT IGNORE, which hides other errors too.
+        """
+        statement = insert(table)
+        (key,) = table.primary_key.columns
+        return statement.on_duplicate_key_update({key.name: key})
+
+    def lock_identities(
+        self, connection: Connection, locks: Table, digests: Sequence[str]
+    ) -> None:
+        """
+        Insert a row for each name and delete it at once: its lock stays till the end.
+
+        An upsert takes an exclusive lock at once. A plain INSERT first takes a shared
+        one when the row exists, and two of those wait for each other for ever.
+        """
+        for digest in digests:
+            connection.execute(self.insert_if_missing(locks), {"lock_key": digest})
+            connection.execute(delete(locks).where(locks.c.lock_key == digest))
+
+    def now_ms(self, connection: Connection) -> int:
+        """Read the statement's own time in UTC, whatever the session's zone."""
+        return int(connection.execute(_NOW).scalar_one())
+
+    def autocommit(self, connection: Connection) -> bool:
+        """Ask the driver as well: an engine may be made so."""
+        driver = connection.connection.driver_connection
+        ask = getattr(driver, "get_autocommit", None)
+        return super().autocommit(connection) or bool(ask and ask())
+
+    def check_server(self, connection: Connection) -> None:
+        """Refuse releases without SKIP LOCKED, and modes that cut values silently."""
+        dialect = connection.dialect
+        found = tuple(getattr(dialect, "server_version_info", None) or ())
+        oldest = _OLDEST[is_mariadb(dialect)]
+        if found and found[: len(oldest)] < oldest:
+            raise IncompatibleSchema(
+                f"this server is {'.'.join(map(str, found))}; jobfence needs "
+                f"{'.'.join(map(str, oldest))} or newer, which has SKIP LOCKED"
+            )
+        modes = str(connection.execute(_SETTINGS).scalar_one()).split(",")
+        if not set(_STRICT) & set(modes):
+            raise IncompatibleSchema(
+                "the server's sql_mode is not strict, so it would cut values silently; "
+                "add STRICT_TRANS_TABLES to it"
+            )
+
+    def fault(self, error: DBAPIError) -> Fault:
+        """Say what kind of trouble an error is, by the server's number."""
+        arguments = getattr(error.orig, "args", ())
+        found = _FAULTS.get(arguments[0]) if arguments else None
+        if found is None and error.connection_invalidated:
+            return Fault.LOST
+        return found or Fault.OTHER

@@ -1,0 +1,96 @@
+"""PostgreSQL: row locks, SKIP LOCKED, and advisory locks that end with the commit."""
+
+import hashlib
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, Insert, Table, text
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.exc import DBAPIError
+
+from jobfence.statemachine.errors import InvalidOption
+from jobfence.store.dialects.base import Fault, Room
+
+_LOCK = text("SELECT pg_advisory_xact_lock(:key)")
+_NOW = text("SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint")
+_ISOLATION = text("SELECT current_setting('transaction_isolation')")
+
+_BY_STATE = {
+    Fault.RETRY: ("40001", "40P01", "55P03"),
+    Fault.LOST: ("57P01", "57P02", "57P05"),
+    Fault.DUPLICATE: ("23505",),
+    Fault.EXISTS: ("42P07", "42701", "42P06"),
+    Fault.SCHEMA: ("42P01", "42703", "3F000"),
+    Fault.UNAVAILABLE: (
+        *("25006", "53100", "53200", "53300", "57P03"),
+        *("3D000", "28P01", "28000", "42501"),
+    ),
+}
+_FAULTS = {state: fault for fault, states in _BY_STATE.items() for state in states}
+
+
+class PostgreSQLRoom(Room):
+    """PostgreSQL, through psycopg."""
+
+    def insert_if_missing(self, table: Table) -> Insert:
+        """Return INSERT … ON CONFLICT DO NOTHING."""
+        return insert(table).on_conflict_do_nothing()
+
+    def lock_identities(
+        self, connection: Connection, locks: Table, digests: Sequence[str]
+    ) -> None:
+        """
+        Take a transaction's advisory lock for each name.
+
+        They leave nothing behind, work behind a transaction pooler, and the
+        transaction that has one may take it again.
+        """
+        for digest in digests:
+            connection.execute(_LOCK, {"key": _number(f"{locks.fullname}:{digest}")})
+
+    def lock_schema(self, connection: Connection, name: str) -> None:
+        """Take one advisory lock until the transaction ends."""
+        connection.execute(_LOCK, {"key": _number(f"schema:{name}")})
+
+    def now_ms(self, connection: Connection) -> int:
+        """Read clock_timestamp(): now() would be the transaction's start."""
+        return int(connection.execute(_NOW).scalar_one())
+
+    def autocommit(self, connection: Connection) -> bool:
+        """Ask the driver as well: an engine may be made so."""
+        driver = connection.connection.driver_connection
+        return super().autocommit(connection) or bool(
+            getattr(driver, "autocommit", False)
+        )
+
+    def check_joinable(self, connection: Connection, *, dedupe: bool) -> None:
+        """
+        Refuse dedupe in a snapshot older than its lock (E4).
+
+        It could not see the twin that another transaction has made meanwhile.
+        """
+        if dedupe:
+            level = str(connection.execute(_ISOLATION).scalar_one())
+            if level != "read committed":
+                raise InvalidOption(
+                    "deduplicate_while_queued",
+                    f"a transaction at {level}",
+                    "needs a transaction at read committed",
+                )
+
+    def fault(self, error: DBAPIError) -> Fault:
+        """Say what kind of trouble an error is, by its SQLSTATE."""
+        state = getattr(error.orig, "sqlstate", None)
+        found = _FAULTS.get(state or "")
+        if found is not None:
+            return found
+        if error.connection_invalidated:
+            return Fault.LOST
+        # Without a SQLSTATE the driver could not talk to a server at all.
+        unreachable = state is None or state.startswith("08")
+        return Fault.UNAVAILABLE if unreachable else Fault.OTHER
+
+
+def _number(name: str) -> int:
+    """Return a name as a signed 64-bit number, as advisory locks want it."""
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], signed=True)

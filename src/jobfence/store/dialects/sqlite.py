@@ -1,0 +1,90 @@
+"""SQLite: one writer at a time, and BEGIN IMMEDIATE is its lock."""
+
+import sqlite3
+
+from typing import Any
+
+from sqlalchemy import Connection, Insert, Select, Table
+from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy.exc import DBAPIError
+
+from jobfence.statemachine.clock import Clock, DatabaseClock, SystemClock
+from jobfence.store.dialects.base import Fault, Room
+
+_PRIMARY = 0xFF
+_FAULTS = {
+    sqlite3.SQLITE_BUSY: Fault.RETRY,
+    sqlite3.SQLITE_LOCKED: Fault.RETRY,
+    sqlite3.SQLITE_PROTOCOL: Fault.RETRY,
+    sqlite3.SQLITE_READONLY: Fault.UNAVAILABLE,
+    sqlite3.SQLITE_FULL: Fault.UNAVAILABLE,
+    sqlite3.SQLITE_CANTOPEN: Fault.UNAVAILABLE,
+    sqlite3.SQLITE_IOERR: Fault.UNAVAILABLE,
+    sqlite3.SQLITE_CORRUPT: Fault.UNAVAILABLE,
+    sqlite3.SQLITE_NOTADB: Fault.UNAVAILABLE,
+}
+_NOT_THERE = ("no such table", "no such column")
+_UNIQUE = (sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY)
+
+
+class SQLiteRoom(Room):
+    """
+    SQLite, 3.35 or newer.
+
+    It drops FOR UPDATE silently: the write transaction's own lock stands for every row
+    lock. A deferred BEGIN that reads first and then writes would fail at once with
+    "locked", whatever the busy timeout, so writers begin IMMEDIATE.
+    """
+
+    clock: Clock | DatabaseClock = SystemClock()
+    locks_rows = False
+    isolation = None
+    # Each try has waited for the busy timeout already.
+    tries = 5
+
+    def begin(self, connection: Connection) -> None:
+        """Take the write lock, unless the caller's driver is in a transaction."""
+        if not _in_transaction(connection):
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    def begin_reading(self, connection: Connection) -> None:
+        """Hold one snapshot for several reads."""
+        if not _in_transaction(connection):
+            connection.exec_driver_sql("BEGIN DEFERRED")
+
+    def locked(
+        self,
+        statement: Select[Any],
+        *,
+        skip_locked: bool = False,  # noqa: ARG002  nobody else can hold a row
+    ) -> Select[Any]:
+        """Return the SELECT as it is."""
+        return statement
+
+    def insert_if_missing(self, table: Table) -> Insert:
+        """Return INSERT … ON CONFLICT DO NOTHING."""
+        return insert(table).on_conflict_do_nothing()
+
+    def now_ms(self, connection: Connection) -> int:
+        """Read the clock that SQLite reads too: this machine's."""
+        found = connection.exec_driver_sql(
+            "SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
+        )
+        return int(found.scalar_one())
+
+    def fault(self, error: DBAPIError) -> Fault:
+        """Say what kind of trouble an error is, by SQLite's own code."""
+        code = getattr(error.orig, "sqlite_errorcode", None)
+        if code is None:
+            return Fault.OTHER
+        if code in _UNIQUE:
+            return Fault.DUPLICATE
+        message = str(error.orig)
+        if code == sqlite3.SQLITE_ERROR and message.startswith(_NOT_THERE):
+            return Fault.SCHEMA
+        return _FAULTS.get(code & _PRIMARY, Fault.OTHER)
+
+
+def _in_transaction(connection: Connection) -> bool:
+    driver = connection.connection.driver_connection
+    return bool(getattr(driver, "in_transaction", False))

@@ -1,0 +1,1 @@
+"""The SQL store: one table of transitions, executed as fenced updates."""

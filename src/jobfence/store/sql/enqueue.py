@@ -1,0 +1,221 @@
+"""Storing jobs (the E rules) and running an ended one again (R5)."""
+
+import json
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import insert
+
+from jobfence.statemachine.canonical import canonical
+from jobfence.statemachine.errors import (
+    ConcurrencyConflict,
+    IdempotencyConflict,
+    InvalidOption,
+)
+from jobfence.statemachine.options import Prepared
+from jobfence.statemachine.policy import Concurrency, is_derived, resolve_concurrency
+from jobfence.statemachine.states import JobStatus
+from jobfence.store.sql import locks
+from jobfence.store.sql.caps import make_counter
+from jobfence.store.sql.rows import Row, job_from
+from jobfence.store.sql.statements import counters, jobs, others
+from jobfence.store.sql.tx import Tx
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """A prepared request and the id it gets if it becomes a row."""
+
+    job_id: str
+    request: Prepared
+
+
+def enqueue(tx: Tx, wanted: Sequence[NewJob]) -> list[str]:
+    """Store each in turn, all or none; return ids in order (E6)."""
+    _lock(tx, [each.request for each in wanted])
+    tx.wake = tx.wake or bool(wanted)
+    waiting: list[dict[str, Any]] = []
+    ids = []
+    for each in wanted:
+        found = _existing(tx, each.request, waiting)
+        if found is None:
+            waiting.append(new_row(tx, each))
+            if each.request.idempotency_key is not None:
+                _remember(tx, each)
+        ids.append(found or each.job_id)
+    insert_rows(tx, waiting)
+    return ids
+
+
+def _lock(tx: Tx, requests: Sequence[Prepared]) -> None:
+    digests: set[str] = set()
+    deduplicates = False
+    for request in requests:
+        dedupe, scope = request.dedupe_identity(), request.idempotency_scope()
+        deduplicates = deduplicates or dedupe is not None
+        digests.update(each for each in (dedupe, scope) if each is not None)
+    if tx.joined:
+        tx.room.check_joinable(tx.connection, dedupe=deduplicates)
+    locks.identities(tx, digests)
+
+
+def _existing(tx: Tx, request: Prepared, waiting: list[dict[str, Any]]) -> str | None:
+    """Return the job that already answers this request, or None to insert one."""
+    original = _original(tx, request)
+    if original is not None:
+        return original
+    check_cap(tx, request.concurrency)
+    if request.dedupe_identity() is None:
+        return None
+    insert_rows(tx, waiting)
+    waiting.clear()
+    scheduled = request.scheduled_at_ms
+    found: str | None = tx.scalar(
+        jobs.twin(tx.schema),
+        args_digest=request.args_digest,
+        name=request.name,
+        queue=request.queue,
+        args=request.args_text,
+        kwargs=request.kwargs_text,
+        scheduled_at_ms=tx.now if scheduled is None else scheduled,
+    )
+    return found
+
+
+def check_cap(tx: Tx, explicit: Concurrency) -> None:
+    """Refuse an explicit key that is registered with another cap; register a new one."""
+    if explicit.key is None or explicit.cap is None:
+        return
+    for _ in range(2):
+        row = tx.one(counters.by_keys(tx.schema), in_keys=[explicit.key])
+        if row is not None:
+            registered = row["max_concurrency"]
+            if registered != explicit.cap and isinstance(registered, int):
+                raise ConcurrencyConflict(explicit.key, registered, explicit.cap)
+            return
+        # Somebody else may make it at the same moment: then theirs counts.
+        make_counter(tx, explicit.key, explicit.cap)
+
+
+def _original(tx: Tx, request: Prepared) -> str | None:
+    """Return the job that owns the idempotency key, if it was the same request (E5)."""
+    if request.idempotency_key is None:
+        return None
+    scope = request.idempotency_scope()
+    row = tx.one(others.idempotent(tx.schema), scope=scope)
+    if row is None:
+        return None
+    first, now = json.loads(str(row["request"])), request.request()
+    differing = sorted(name for name in now if first.get(name) != now[name])
+    if differing:
+        raise IdempotencyConflict(
+            request.idempotency_key, str(row["job_id"]), differing
+        )
+    return str(row["job_id"])
+
+
+def _remember(tx: Tx, new: NewJob) -> None:
+    request = new.request
+    tx.run(
+        insert(tx.schema.idempotency),
+        scope=request.idempotency_scope(),
+        name=request.name,
+        queue=request.queue,
+        idempotency_key=request.idempotency_key,
+        job_id=new.job_id,
+        request=canonical(request.request(), "request"),
+        created_at_ms=tx.now,
+    )
+
+
+def new_row(tx: Tx, new: NewJob, **columns: object) -> dict[str, Any]:
+    """Work out the whole row of a new job (M1)."""
+    request = new.request
+    policy = tx.policies().of(request.queue)
+    concurrency = resolve_concurrency(request.queue, policy, request.concurrency)
+    scheduled, priority = request.scheduled_at_ms, request.priority
+    return {
+        "id": new.job_id,
+        "name": request.name,
+        "queue": request.queue,
+        "args": request.args_text,
+        "kwargs": request.kwargs_text,
+        "args_digest": request.args_digest,
+        "status": JobStatus.QUEUED.value,
+        "priority": policy.priority if priority is None else priority,
+        "priority_explicit": priority is not None,
+        "attempts": 0,
+        "max_retries": request.max_retries,
+        "handoffs": 0,
+        "created_at_ms": tx.now,
+        "scheduled_at_ms": tx.now if scheduled is None else scheduled,
+        "concurrency_key": concurrency.key,
+        "max_concurrency": concurrency.cap,
+        "cancel_requested": False,
+        "schedule_key": None,
+        "schedule_order": None,
+        "timeout_ms": request.timeout_ms,
+        "execution_mode": request.execution_mode,
+        "origin_id": None,
+        **columns,
+    }
+
+
+def insert_rows(tx: Tx, rows: Sequence[dict[str, Any]]) -> None:
+    """Insert jobs and the counters that they are the first to name (C3)."""
+    if not rows:
+        return
+    caps = {
+        row["concurrency_key"]: row["max_concurrency"]
+        for row in rows
+        if row["concurrency_key"] is not None
+    }
+    if caps:
+        found = tx.rows(counters.by_keys(tx.schema), in_keys=sorted(caps))
+        # An existing counter is not even touched: a caller's open transaction must not
+        # hold one.
+        for key in sorted(set(caps) - {row["concurrency_key"] for row in found}):
+            make_counter(tx, key, caps[key])
+    tx.connection.execute(insert(tx.schema.jobs), list(rows))
+
+
+def requeue(tx: Tx, job_id: str, new_id: str) -> str:
+    """Store an ended job again as a new one that names its origin (R5)."""
+    row = tx.one(jobs.by_id(tx.schema), at_id=job_id)
+    if row is None:
+        raise InvalidOption("job_id", job_id, "must be the id of a stored job")
+    if not job_from(row).status.terminal:
+        raise InvalidOption("job_id", job_id, "must be of a job that has ended")
+    insert_rows(tx, [new_row(tx, NewJob(new_id, _again(tx, row)), origin_id=job_id)])
+    tx.wake = True
+    return new_id
+
+
+def _again(tx: Tx, row: Row) -> Prepared:
+    job = job_from(row)
+    return Prepared(
+        name=job.name,
+        args_text=str(row["args"]),
+        kwargs_text=str(row["kwargs"]),
+        args_digest=str(row["args_digest"]),
+        queue=job.queue,
+        given_max_retries=job.max_retries,
+        scheduled_at_ms=None,
+        concurrency=_registered(tx, job.concurrency_key, job.max_concurrency),
+        priority=job.priority if row["priority_explicit"] else None,
+        deduplicate_while_queued=False,
+        idempotency_key=None,
+        timeout_ms=job.timeout_ms,
+        given_execution_mode=job.execution_mode,
+    )
+
+
+def _registered(tx: Tx, key: str | None, cap: int | None) -> Concurrency:
+    """Return an explicit key with the cap it is registered with now."""
+    if key is None or is_derived(key):
+        return Concurrency(None, None)
+    counter = tx.one(counters.by_keys(tx.schema), in_keys=[key])
+    registered = counter["max_concurrency"] if counter else cap
+    return Concurrency(key, registered if isinstance(registered, int) else cap)

@@ -1,0 +1,230 @@
+"""
+Making, checking and upgrading the tables (the S rules).
+
+What is there is looked at, table by table; the ledger only says which step made it
+(S2). Upgrades add; nothing is ever dropped.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import (
+    Column,
+    Connection,
+    Index,
+    Inspector,
+    Table,
+    inspect,
+    select,
+    update,
+)
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.schema import CreateColumn, CreateIndex, CreateTable
+
+from jobfence.statemachine.errors import IncompatibleSchema
+from jobfence.statemachine.states import JobStatus
+from jobfence.store.dialects.base import Fault, Room
+from jobfence.store.sql.schema import VERSION, Schema
+from jobfence.store.sql.statements import others
+
+_TRIES = 20
+
+
+@dataclass(slots=True)
+class Findings:
+    """What a database lacks."""
+
+    recorded: frozenset[int]
+    tables: list[Table] = field(default_factory=list)
+    columns: list[tuple[Table, Column[Any]]] = field(default_factory=list)
+    indexes: list[Index] = field(default_factory=list)
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is to be done."""
+        steps = set(range(1, VERSION + 1))
+        return (
+            not (self.tables or self.columns or self.indexes) and steps <= self.recorded
+        )
+
+    def summary(self) -> str:
+        """Name what is missing."""
+        names = [table.name for table in self.tables]
+        names += [f"{table.name}.{column.name}" for table, column in self.columns]
+        names += [str(index.name) for index in self.indexes]
+        return ", ".join(names) or f"entries of the ledger up to {VERSION}"
+
+
+def look(connection: Connection, schema: Schema) -> Findings:
+    """Compare the database with the tables; `IncompatibleSchema` if none can fit it."""
+    inspector = inspect(connection)
+    dialect = connection.dialect.name
+    present = set(inspector.get_table_names(schema=schema.metadata.schema))
+    findings = Findings(_recorded(connection, schema, present))
+    newest = max(findings.recorded, default=0)
+    if newest > VERSION:
+        raise IncompatibleSchema(
+            f"the tables {schema.prefix}* are at version {newest}, made by a newer "
+            f"jobfence; this one knows versions up to {VERSION}: upgrade the library"
+        )
+    for table in schema.tables_for(dialect):
+        if table.name not in present:
+            findings.tables.append(table)
+            continue
+        _look_at_columns(inspector, table, newest, findings)
+        indexes = inspector.get_indexes(table.name, schema=table.schema)
+        names = {each["name"] for each in indexes}
+        findings.indexes += [
+            index
+            for index in schema.indexes_for(table, dialect)
+            if index.name not in names
+        ]
+    return findings
+
+
+def _recorded(
+    connection: Connection, schema: Schema, present: set[str]
+) -> frozenset[int]:
+    ledger = schema.migrations
+    if ledger.name not in present:
+        return frozenset()
+    return frozenset(connection.execute(select(ledger.c.version)).scalars())
+
+
+def _look_at_columns(
+    inspector: Inspector, table: Table, newest: int, findings: Findings
+) -> None:
+    found = inspector.get_columns(table.name, schema=table.schema)
+    names = {each["name"] for each in found}
+    missing = [column for column in table.columns if column.name not in names]
+    lost = [column.name for column in missing if column.info["since"] <= newest]
+    # A table whose oldest columns are not there is somebody else's.
+    lost += [
+        column.name
+        for column in missing
+        if column.info["since"] == table.info["since"] and column.name not in lost
+    ]
+    if lost:
+        raise IncompatibleSchema(
+            f"table {table.name} has no column {', '.join(sorted(lost))}; nothing was "
+            f"changed: restore it, or use another table_prefix",
+            table=table.name,
+            columns=sorted(lost),
+        )
+    findings.columns += [(table, column) for column in missing]
+
+
+def ensure(
+    connection: Connection,
+    schema: Schema,
+    room: Room,
+    *,
+    now_ms: int,
+    create: bool,
+    joined: bool,
+) -> None:
+    """
+    Bring the database to the present version, or refuse.
+
+    In a transaction; `joined` says it is the caller's. Several processes may do this
+    at once: where DDL is part of the transaction one waits for the other, and
+    elsewhere what the other has just made is looked at again.
+    """
+    room.check_server(connection)
+    findings = look(connection, schema)
+    if findings.complete:
+        return
+    if not create:
+        raise IncompatibleSchema(
+            f"the database lacks {findings.summary()}; run `jobfence migrate`, or "
+            f"ensure_ready()"
+        )
+    if joined and not room.ddl_rolls_back:
+        raise IncompatibleSchema(
+            "this database cannot undo the making of tables, so it is not done inside "
+            "your transaction; call ensure_ready() on the store first"
+        )
+    room.lock_schema(connection, f"{schema.metadata.schema}.{schema.prefix}")
+    for attempt in range(_TRIES):
+        try:
+            _apply(connection, schema, room, look(connection, schema), now_ms)
+        except DBAPIError as error:
+            if room.fault(error) is not Fault.EXISTS or attempt == _TRIES - 1:
+                raise
+        else:
+            return
+
+
+def _apply(
+    connection: Connection, schema: Schema, room: Room, findings: Findings, now_ms: int
+) -> None:
+    for table in findings.tables:
+        connection.execute(CreateTable(table))
+        for index in schema.indexes_for(table, connection.dialect.name):
+            connection.execute(CreateIndex(index))
+    for table, column in findings.columns:
+        connection.exec_driver_sql(add_column(connection, table, column))
+    for index in findings.indexes:
+        connection.execute(CreateIndex(index))
+    if schema.schedule_keys in findings.tables and schema.jobs not in findings.tables:
+        _rebuild_owners(connection, schema)
+    steps = sorted(set(range(1, VERSION + 1)) - findings.recorded)
+    statement = room.insert_if_missing(schema.migrations)
+    for version in steps:
+        connection.execute(statement, {"version": version, "at_ms": now_ms})
+
+
+def add_column(connection: Connection, table: Table, column: Column[Any]) -> str:
+    """Return the ALTER TABLE of one column, in this database's words."""
+    dialect = connection.dialect
+    name = dialect.identifier_preparer.format_table(table)
+    spelled = str(CreateColumn(column).compile(dialect=dialect))
+    return f"ALTER TABLE {name} ADD COLUMN {spelled}"
+
+
+def _rebuild_owners(connection: Connection, schema: Schema) -> None:
+    """Rebuild a lost owner table from the jobs, which keep key and order (K3)."""
+    owners: dict[str, tuple[str | None, int]] = {}
+    for key, job_id, status, order, marked in connection.execute(
+        others.owners_from_jobs(schema)
+    ):
+        # The last one by order owns the key while it is active; a marked one was
+        # cancelled by its key or by id, and is given the benefit of the doubt: not.
+        active = not JobStatus(status).terminal and not marked
+        owners[key] = (job_id if active else None, order or 0)
+    if owners:
+        connection.execute(
+            schema.schedule_keys.insert(),
+            [
+                {"schedule_key": key, "job_id": job_id, "last_order": order}
+                for key, (job_id, order) in owners.items()
+            ],
+        )
+
+
+def check_rowcounts(connection: Connection, schema: Schema) -> None:
+    """
+    Refuse a driver or proxy that counts changed rows where matched ones are meant.
+
+    A fence is won when its UPDATE matches a row, also one that it leaves the same.
+    """
+    ledger = schema.migrations
+    same = update(ledger).where(ledger.c.version == 1).values(version=1)
+    if connection.execute(same).rowcount != 1:
+        raise IncompatibleSchema(
+            "this connection counts changed rows instead of matched ones; connect with "
+            "CLIENT.FOUND_ROWS"
+        )
+
+
+def ddl(schema: Schema, dialect: Any) -> Iterable[str]:
+    """Return the statements that make all tables, for a team's own migrations (S4)."""
+    for table in schema.tables_for(dialect.name):
+        yield str(CreateTable(table).compile(dialect=dialect)).strip()
+        for index in schema.indexes_for(table, dialect.name):
+            yield str(CreateIndex(index).compile(dialect=dialect)).strip()
+    ledger = schema.migrations
+    for version in range(1, VERSION + 1):
+        row = ledger.insert().values(version=version, at_ms=0)
+        yield str(row.compile(dialect=dialect, compile_kwargs={"literal_binds": True}))

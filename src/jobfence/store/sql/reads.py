@@ -1,0 +1,121 @@
+"""Looking without touching: lists, counts, what is next, retention's deletes."""
+
+from collections.abc import Collection, Mapping
+
+from jobfence.statemachine.errors import InvalidOption, UnreadableJob
+from jobfence.statemachine.states import JobStatus
+from jobfence.statemachine.values import Handoff, Job
+from jobfence.store.sql.claim import claim_filter
+from jobfence.store.sql.rows import Row, handoff_of, job_from, logger, readable
+from jobfence.store.sql.schema import ended_columns
+from jobfence.store.sql.statements import claims, counters, jobs
+from jobfence.store.sql.tx import Tx
+
+_LOOK_AHEAD = 20
+
+
+def get(tx: Tx, job_id: str) -> Job | None:
+    """Return a job; `UnreadableJob` if its row is damaged (M21)."""
+    row = tx.one(jobs.by_id(tx.schema), at_id=job_id)
+    return None if row is None else job_from(row)
+
+
+def list_jobs(
+    tx: Tx, filters: Mapping[str, str], limit: int, after: Job | str | None
+) -> list[Job]:
+    """Return a page by (created, id)."""
+    place = {} if after is None else _place(tx, after)
+    statement = jobs.listing(tx.schema, tuple(sorted(filters)), after=bool(place))
+    named = {f"is_{name}": value for name, value in filters.items()}
+    return readable(tx.rows(statement, row_limit=limit, **named, **place))
+
+
+def _place(tx: Tx, after: Job | str) -> dict[str, object]:
+    if isinstance(after, Job):
+        return {"after_created": after.created_at_ms, "after_id": after.id}
+    row = tx.one(jobs.by_id(tx.schema), at_id=after)
+    if row is None:
+        raise InvalidOption("after", after, "must be a job or the id of a stored one")
+    return {"after_created": row["created_at_ms"], "after_id": row["id"]}
+
+
+def next_available(
+    tx: Tx, queues: Collection[str] | None, modes: Collection[str] | None
+) -> Job | None:
+    """Return the first readable job that a claim would try (O1)."""
+    found = claim_filter(tx, queues, modes)
+    passed: list[str] = []
+    while True:
+        wanted = claims.Filter(
+            found.queues, found.modes, found.paused, found.full, found.opened, passed
+        )
+        rows = tx.rows(
+            claims.candidates(tx.schema, wanted.shape()),
+            at_now=tx.now,
+            row_limit=_LOOK_AHEAD,
+            **wanted.parameters(),
+        )
+        job = _first_readable(rows)
+        if job is not None or len(rows) < _LOOK_AHEAD:
+            return job
+        passed += [str(row["id"]) for row in rows]
+
+
+def _first_readable(rows: list[Row]) -> Job | None:
+    for row in rows:
+        try:
+            return job_from(row)
+        except UnreadableJob as problem:
+            logger.warning("passed over: %s", problem)
+    return None
+
+
+def next_scheduled(tx: Tx, queues: Collection[str] | None) -> Job | None:
+    """Return the earliest queued job that is not due yet (O2)."""
+    named = {} if queues is None else {"in_queues": list(queues)}
+    rows = tx.rows(
+        claims.next_scheduled(tx.schema, queues=queues is not None),
+        at_now=tx.now,
+        row_limit=_LOOK_AHEAD,
+        **named,
+    )
+    return _first_readable(rows)
+
+
+def handoffs_for_worker(tx: Tx, worker_id: str) -> list[Handoff]:
+    """Return what a worker holds."""
+    rows = tx.rows(jobs.held_by(tx.schema), is_worker=worker_id)
+    return [handoff_of(job) for job in readable(rows)]
+
+
+def counts(tx: Tx) -> dict[JobStatus, int]:
+    """Return the number of jobs in every status, in one statement (R2)."""
+    found = {
+        str(row["status"]): int(str(row["jobs"]))
+        for row in tx.rows(jobs.counts(tx.schema))
+    }
+    return {status: found.get(status.value, 0) for status in JobStatus}
+
+
+def prune_batch(tx: Tx, status: JobStatus, ttl_ms: int, size: int) -> tuple[int, int]:
+    """
+    Delete a batch of jobs that ended in this status long enough ago (R1).
+
+    Returns how many were found and how many were really deleted. The counters of keys
+    that no job names any more go too.
+    """
+    assert status in ended_columns()
+    ended_by = tx.now - ttl_ms
+    statement = tx.room.locked(jobs.ended(tx.schema, status), skip_locked=True)
+    rows = tx.rows(statement, ended_by=ended_by, row_limit=size)
+    if not rows:
+        return 0, 0
+    deleted = tx.changed(
+        jobs.delete_ended(tx.schema, status),
+        in_ids=sorted(str(row["id"]) for row in rows),
+        ended_by=ended_by,
+    )
+    keys = {row["concurrency_key"] for row in rows} - {None}
+    for key in sorted(str(each) for each in keys):
+        tx.run(counters.delete_unused(tx.schema), at_key=key)
+    return len(rows), deleted

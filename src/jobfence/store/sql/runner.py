@@ -1,0 +1,217 @@
+"""Getting a call its transaction: the store's own, tried again, or the caller's."""
+
+import random
+import time
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError, TimeoutError as PoolTimeoutError
+
+from jobfence.statemachine.errors import (
+    IncompatibleSchema,
+    InvalidOption,
+    JobfenceError,
+    RetryableError,
+    StoreUnavailable,
+)
+from jobfence.store.dialects.base import Fault, Room
+from jobfence.store.sql import joining, readiness
+from jobfence.store.sql.calls import Call, Mode
+from jobfence.store.sql.tx import Settings, Tx
+
+T = TypeVar("T")
+_AGAIN = (Fault.RETRY, Fault.DUPLICATE, Fault.LOST)
+_FIRST_PAUSE_S = 0.002
+_LONGEST_PAUSE_S = 0.25
+
+
+@dataclass(slots=True)
+class Tries:
+    """
+    Counts the tries of one call and says how long to pause before the next (T2).
+
+    `committing` is set while COMMIT is under way: a connection lost then leaves the
+    outcome open, and repeating could do the work twice.
+    """
+
+    room: Room
+    random: Callable[[], float] = random.random
+    made: int = 0
+    committing: bool = False
+
+    def pause_s(self, error: DBAPIError | PoolTimeoutError) -> float:
+        """Return the pause before another try, or raise what the caller gets."""
+        if isinstance(error, PoolTimeoutError):
+            raise StoreUnavailable(
+                f"no connection became free: {error}; use a larger pool, or fewer "
+                f"threads"
+            ) from error
+        fault = self.room.fault(error)
+        in_doubt = self.committing and fault is Fault.LOST
+        self.made += 1
+        if fault in _AGAIN and not in_doubt:
+            if self.made < self.room.tries:
+                longest = min(_FIRST_PAUSE_S * (1 << self.made), _LONGEST_PAUSE_S)
+                return longest * self.random()
+            raise RetryableError(
+                f"the database asked {self.made} times to try again; nothing was "
+                f"written: {_one_line(error)}"
+            ) from error
+        raise explained(self.room, error, in_doubt=in_doubt) from error
+
+
+def explained(
+    room: Room, error: DBAPIError, *, in_doubt: bool = False
+) -> JobfenceError | DBAPIError:
+    """Return what the caller gets for an error that trying again does not mend."""
+    fault = room.fault(error)
+    if in_doubt or fault in (Fault.UNAVAILABLE, Fault.LOST):
+        return room.explain(error, in_doubt=in_doubt)
+    if fault is Fault.SCHEMA:
+        return IncompatibleSchema(
+            f"a table or column is missing: {_one_line(error)}; call ensure_ready()"
+        )
+    return error
+
+
+def _one_line(error: DBAPIError) -> str:
+    return " ".join(str(error.orig).split())
+
+
+@dataclass(slots=True)
+class Ready:
+    """
+    Whether the tables were found or made; remembered only once that is committed.
+
+    `create` is what `ensure_ready` was last told.
+    """
+
+    done: bool = False
+    create: bool = True
+    listeners: list[joining.Listener] = field(default_factory=list)
+
+    def mark(self) -> None:
+        """Remember."""
+        self.done = True
+
+    def wake(self) -> None:
+        """Call every listener (T3)."""
+        for listener in list(self.listeners):
+            joining.call(listener)
+
+
+def prepare(tx: Tx, ready: Ready) -> None:
+    """Bring the tables to the present version in this transaction (S1)."""
+    readiness.ensure(
+        tx.connection,
+        tx.schema,
+        tx.room,
+        now_ms=tx.read_clock(),
+        create=ready.create,
+        joined=tx.joined,
+    )
+    readiness.check_rowcounts(tx.connection, tx.schema)
+
+
+class OwnRunner:
+    """Runs each call in a transaction of its own, again when the database asks."""
+
+    def __init__(self, engine: Engine, settings: Settings, ready: Ready) -> None:
+        self._engine = engine
+        self._settings = settings
+        self._ready = ready
+
+    def run(self, call: Call[T]) -> T:
+        """Run a call until it commits."""
+        self.make_ready()
+        result, wake = self._until_done(call)
+        if wake:
+            self._ready.wake()
+        return result
+
+    def make_ready(self) -> None:
+        """Find or make the tables, if this store has not yet."""
+        if not self._ready.done:
+            self._until_done(Call(lambda tx: prepare(tx, self._ready)))
+            self._ready.mark()
+
+    def _until_done(self, call: Call[T]) -> tuple[T, bool]:
+        tries = Tries(self._settings.room)
+        while True:
+            try:
+                return self._once(call, tries)
+            except (DBAPIError, PoolTimeoutError) as error:
+                pause = tries.pause_s(error)
+            time.sleep(pause)
+
+    def _once(self, call: Call[T], tries: Tries) -> tuple[T, bool]:
+        tries.committing = False
+        with self._engine.connect() as connection, connection.begin() as transaction:
+            tx = Tx(connection, self._settings)
+            begin(tx, call.mode)
+            result = call.work(tx)
+            tries.committing = True
+            transaction.commit()
+        return result, tx.wake
+
+
+def begin(tx: Tx, mode: Mode) -> None:
+    """Take the lock that a transaction of this mode starts with."""
+    if mode is Mode.WRITE:
+        tx.room.begin(tx.connection)
+    else:
+        tx.room.begin_reading(tx.connection)
+
+
+class JoinedRunner:
+    """Runs each call in a savepoint of the caller's transaction; tries nothing again."""
+
+    def __init__(
+        self, connection: Connection, settings: Settings, ready: Ready
+    ) -> None:
+        self._connection = connection
+        self._settings = settings
+        self._ready = ready
+
+    def run(self, call: Call[T]) -> T:
+        """Run a call; a refusal undoes it alone."""
+        connection = self._connection
+        if self._settings.room.autocommit(connection):
+            raise InvalidOption(
+                "transaction", "an AUTOCOMMIT connection", "must be one that can commit"
+            )
+        try:
+            # Also for reads: a later write on SQLite needs the lock from the start.
+            self._settings.room.begin(connection)
+            return self._in_savepoint(call)
+        except DBAPIError as error:
+            if self._settings.room.fault(error) in _AGAIN:
+                raise RetryableError(
+                    f"roll this transaction back and run it again: {_one_line(error)}"
+                ) from error
+            raise explained(self._settings.room, error) from error
+
+    def _in_savepoint(self, call: Call[T]) -> T:
+        savepoint = self._connection.begin_nested()
+        tx = Tx(self._connection, self._settings, joined=True)
+        try:
+            if not self._ready.done:
+                prepare(tx, self._ready)
+            result = call.work(tx)
+            savepoint.commit()
+        except DBAPIError as error:
+            # After a deadlock MySQL has undone everything, savepoints too.
+            if self._settings.room.fault(error) not in _AGAIN:
+                savepoint.rollback()
+            raise
+        except BaseException:
+            savepoint.rollback()
+            raise
+        if not self._ready.done:
+            joining.after_commit(self._connection, self._ready.mark)
+        if tx.wake:
+            joining.after_commit(self._connection, self._ready.wake)
+        return result

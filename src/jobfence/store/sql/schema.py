@@ -1,0 +1,339 @@
+"""
+The tables (the S rules), and the CHECKs that follow from the table of transitions.
+
+Every table, column and index says in its `info` since which step of the schema it is
+there; readiness adds what a database made by an earlier step lacks. Steps: 1 jobs,
+concurrency, ledger; 2 schedule keys; 3 schedule order, idempotency, queues and the
+rest. A step is never changed once released: add another.
+"""
+
+import re
+
+from functools import lru_cache
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    UniqueConstraint,
+    false,
+    text,
+)
+from sqlalchemy.types import TypeEngine
+
+from jobfence.statemachine.errors import InvalidOption
+from jobfence.statemachine.states import JobStatus
+from jobfence.statemachine.table import HANDOFF_COLUMNS, TABLE, Value
+from jobfence.store.dialects.naming import MYSQL_NAMES
+from jobfence.store.sql.types import Key, LongText
+
+VERSION = 3
+ID_LENGTH = 255
+DIGEST_LENGTH = 64
+# "queue:" and a queue's name.
+CONCURRENCY_KEY_LENGTH = 261
+
+_PREFIX = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,29}\Z")
+_OPTIONS: dict[str, Any] = {
+    f"{name}_{option}": value
+    for name in MYSQL_NAMES
+    for option, value in (("engine", "InnoDB"), ("charset", "utf8mb4"))
+}
+
+
+def _column(
+    name: str,
+    kind: TypeEngine[Any],
+    *,
+    since: int = 1,
+    null: bool = False,
+    key: bool = False,
+    default: str | None = None,
+) -> Column[Any]:
+    return Column(
+        name,
+        kind,
+        primary_key=key,
+        nullable=null,
+        server_default=None if default is None else text(default),
+        autoincrement=False,
+        info={"since": since},
+    )
+
+
+def ended_columns() -> dict[JobStatus, str]:
+    """Return each terminal state's own time column: what all its rows write as now."""
+    found: dict[JobStatus, str] = {}
+    for status in JobStatus:
+        if status.terminal:
+            into = [row for row in TABLE if row.dest is status]
+            always = set.intersection(
+                *(
+                    {name for name, value in row.writes.items() if value is Value.NOW}
+                    for row in into
+                )
+            )
+            (found[status],) = always
+    return found
+
+
+def check_texts() -> dict[str, str]:
+    """Return the CHECK constraints on jobs by name: rows the table cannot reach (M16)."""
+    queued, held = JobStatus.QUEUED.value, JobStatus.HANDED_OFF.value
+    statuses = ", ".join(f"'{status.value}'" for status in JobStatus)
+    always_held = [name for name in HANDOFF_COLUMNS if not name.startswith("lease_")]
+    checks = {
+        "status": f"status IN ({statuses})",
+        "not_negative": "attempts >= 0 AND handoffs >= 0 AND max_retries >= 0",
+        "lease": "(lease_ms IS NULL) = (lease_expires_at_ms IS NULL)",
+        "lease_held": f"lease_expires_at_ms IS NULL OR status = '{held}'",
+        "last_handoff": "handoff_id IS NULL OR handoff_id = last_handoff_id",
+        "capped": "(concurrency_key IS NULL) = (max_concurrency IS NULL)",
+        "not_marked": f"status <> '{queued}' OR NOT cancel_requested",
+    }
+    for name in always_held:
+        checks[f"held_{name}"] = f"(status = '{held}') = ({name} IS NOT NULL)"
+    for status, name in ended_columns().items():
+        checks[name] = f"(status = '{status.value}') = ({name} IS NOT NULL)"
+    return checks
+
+
+class Schema:
+    """The tables under one prefix and, optionally, in one database schema."""
+
+    def __init__(self, prefix: str, schema: str | None) -> None:
+        if not _PREFIX.match(prefix):
+            raise InvalidOption(
+                "table_prefix",
+                prefix,
+                "must be a letter or underscore and up to 29 letters, digits or "
+                "underscores",
+            )
+        self.prefix = prefix
+        self.metadata = MetaData(schema=schema)
+        self.jobs = self._table("jobs", 1, *_job_columns(), *self._job_checks())
+        self.concurrency = self._table("concurrency", 1, *_concurrency_columns())
+        self.migrations = self._table("migrations", 1, *_migration_columns())
+        self.locks = self._table("locks", 1, *_lock_columns(), only=MYSQL_NAMES)
+        self.schedule_keys = self._table("schedule_keys", 2, *_schedule_columns())
+        self.idempotency = self._table("idempotency", 3, *_idempotency_columns())
+        self.queues = self._table("queues", 3, *_queue_columns())
+        self.owners = self._table("owners", 3, *_owner_columns())
+        self._add_indexes()
+
+    def _table(
+        self, name: str, since: int, *parts: Any, only: tuple[str, ...] | None = None
+    ) -> Table:
+        return Table(
+            self.prefix + name,
+            self.metadata,
+            *parts,
+            info={"since": since, "only": only},
+            **_OPTIONS,
+        )
+
+    def _job_checks(self) -> list[CheckConstraint | UniqueConstraint]:
+        checks: list[CheckConstraint | UniqueConstraint] = [
+            CheckConstraint(rule, name=f"{self.prefix}jobs_{name}")
+            for name, rule in check_texts().items()
+        ]
+        # A handoff id is unique because it equals last_handoff_id while it is held.
+        unique = UniqueConstraint(
+            "last_handoff_id", name=f"{self.prefix}jobs_last_handoff_id_key"
+        )
+        return [*checks, unique]
+
+    def _add_indexes(self) -> None:
+        jobs, queued, held = self.jobs.c, JobStatus.QUEUED, JobStatus.HANDED_OFF
+        by_age = (jobs.scheduled_at_ms, jobs.created_at_ms, jobs.id)
+        self._index("due", (jobs.priority.desc(), *by_age), status=queued)
+        self._index("scheduled", by_age, status=queued)
+        self._index("dedupe", (jobs.args_digest,), status=queued)
+        self._index("lease", (jobs.lease_expires_at_ms, jobs.id), status=held)
+        self._index("worker", (jobs.worker_id,), status=held)
+        self._index("created", (jobs.created_at_ms, jobs.id))
+        self._index("concurrency_key", (jobs.concurrency_key, jobs.status))
+        for name in ended_columns().values():
+            self._index(name.removesuffix("_at_ms"), (jobs[name],), present=name)
+        self._index(
+            "schedule_key",
+            (jobs.schedule_key,),
+            present="schedule_key",
+            since=2,
+        )
+
+    def _index(
+        self,
+        name: str,
+        columns: tuple[Any, ...],
+        *,
+        status: JobStatus | None = None,
+        present: str | None = None,
+        since: int = 1,
+    ) -> None:
+        """
+        Add an index over only the rows it serves, where the database can.
+
+        MySQL has no partial indexes: there the status stands first instead.
+        """
+        full_name = f"{self.prefix}jobs_{name}"
+        where = None
+        if status is not None:
+            where = text(f"status = '{status.value}'")
+        elif present is not None:
+            where = text(f"{present} IS NOT NULL")
+        info = {"since": since}
+        partial = Index(
+            full_name,
+            *columns,
+            postgresql_where=where,
+            sqlite_where=where,
+            info={**info, "partial": True},
+        )
+        leading = (self.jobs.c.status,) if status is not None else ()
+        plain = Index(full_name, *leading, *columns, info={**info, "partial": False})
+        partial.ddl_if(callable_=_unless_mysql)
+        plain.ddl_if(callable_=_on_mysql)
+
+    def tables_for(self, dialect_name: str) -> list[Table]:
+        """Return the tables that this database needs, in order of creation."""
+        return [
+            table
+            for table in self.metadata.sorted_tables
+            if table.info["only"] is None or dialect_name in table.info["only"]
+        ]
+
+    def indexes_for(self, table: Table, dialect_name: str) -> list[Index]:
+        """Return the indexes of a table in this database's form, by name."""
+        partial = dialect_name not in MYSQL_NAMES
+        return sorted(
+            (each for each in table.indexes if each.info["partial"] is partial),
+            key=lambda index: str(index.name),
+        )
+
+
+def _on_mysql(*_: Any, dialect: Any, **__: Any) -> bool:
+    return dialect.name in MYSQL_NAMES
+
+
+def _unless_mysql(*_: Any, dialect: Any, **__: Any) -> bool:
+    return dialect.name not in MYSQL_NAMES
+
+
+def _job_columns() -> list[Column[Any]]:
+    time = BigInteger
+    return [
+        _column("id", Key(ID_LENGTH), key=True),
+        _column("name", Key(255)),
+        _column("queue", Key(255)),
+        _column("args", LongText()),
+        _column("kwargs", LongText()),
+        _column("args_digest", Key(DIGEST_LENGTH)),
+        _column("status", Key(16)),
+        _column("priority", Integer()),
+        _column("priority_explicit", Boolean()),
+        _column("attempts", Integer(), default="0"),
+        _column("max_retries", Integer()),
+        _column("handoffs", Integer(), default="0"),
+        _column("created_at_ms", time()),
+        _column("scheduled_at_ms", time()),
+        _column("handed_off_at_ms", time(), null=True),
+        _column("handoff_id", Key(ID_LENGTH), null=True),
+        _column("worker_id", Key(ID_LENGTH), null=True),
+        _column("lease_ms", Integer(), null=True),
+        _column("lease_expires_at_ms", time(), null=True),
+        _column("last_handoff_id", Key(ID_LENGTH), null=True),
+        _column("last_worker_id", Key(ID_LENGTH), null=True),
+        _column("last_handed_off_at_ms", time(), null=True),
+        _column("last_ack", Key(32), null=True),
+        _column("completed_at_ms", time(), null=True),
+        _column("failed_at_ms", time(), null=True),
+        _column("cancelled_at_ms", time(), null=True),
+        _column("last_error", LongText(medium=True), null=True),
+        _column("concurrency_key", Key(CONCURRENCY_KEY_LENGTH), null=True),
+        _column("max_concurrency", Integer(), null=True),
+        Column(
+            "cancel_requested",
+            Boolean(),
+            nullable=False,
+            server_default=false(),
+            info={"since": 1},
+        ),
+        _column("schedule_key", Key(255), null=True, since=2),
+        _column("schedule_order", BigInteger(), null=True, since=3),
+        _column("timeout_ms", Integer(), null=True, since=3),
+        _column("execution_mode", Key(16), since=3, default="'inline'"),
+        _column("origin_id", Key(ID_LENGTH), null=True, since=3),
+    ]
+
+
+def _concurrency_columns() -> list[Any]:
+    return [
+        _column("concurrency_key", Key(CONCURRENCY_KEY_LENGTH), key=True),
+        _column("max_concurrency", Integer()),
+        _column("active_count", Integer(), default="0"),
+        CheckConstraint("max_concurrency > 0 AND active_count >= 0"),
+    ]
+
+
+def _migration_columns() -> list[Any]:
+    return [_column("version", Integer(), key=True), _column("at_ms", BigInteger())]
+
+
+def _lock_columns() -> list[Any]:
+    return [_column("lock_key", Key(DIGEST_LENGTH), key=True)]
+
+
+def _schedule_columns() -> list[Any]:
+    return [
+        _column("schedule_key", Key(255), key=True, since=2),
+        _column("job_id", Key(ID_LENGTH), null=True, since=2),
+        _column("last_order", BigInteger(), since=3, default="0"),
+    ]
+
+
+def _idempotency_columns() -> list[Any]:
+    return [
+        _column("scope", Key(DIGEST_LENGTH), key=True, since=3),
+        _column("name", Key(255), since=3),
+        _column("queue", Key(255), since=3),
+        _column("idempotency_key", Key(255), since=3),
+        _column("job_id", Key(ID_LENGTH), since=3),
+        _column("request", LongText(), since=3),
+        _column("created_at_ms", BigInteger(), since=3),
+    ]
+
+
+def _queue_columns() -> list[Any]:
+    return [
+        _column("queue", Key(255), key=True, since=3),
+        _column("max_concurrent", Integer(), null=True, since=3),
+        _column("priority", Integer(), since=3, default="0"),
+        Column(
+            "paused",
+            Boolean(),
+            nullable=False,
+            server_default=false(),
+            info={"since": 3},
+        ),
+    ]
+
+
+def _owner_columns() -> list[Any]:
+    return [
+        _column("name", Key(64), key=True, since=3),
+        _column("worker_id", Key(ID_LENGTH), since=3),
+        _column("expires_at_ms", BigInteger(), since=3),
+    ]
+
+
+@lru_cache(maxsize=32)
+def schema_for(prefix: str, schema: str | None) -> Schema:
+    """Return the tables for a prefix; the same object for the same names."""
+    return Schema(prefix, schema)

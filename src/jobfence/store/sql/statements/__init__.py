@@ -1,0 +1,1 @@
+"""All SQL of the store, as functions that return it; built once and kept."""

@@ -1,0 +1,134 @@
+"""One operation's view of its transaction, and what the store is set up with."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Connection, Executable
+from sqlalchemy.engine import CursorResult
+
+from jobfence.statemachine.clock import Clock, DatabaseClock
+from jobfence.statemachine.ids import IdFactory
+from jobfence.statemachine.policy import NO_POLICY, QueuePolicy
+from jobfence.statemachine.retry import RetryPolicy
+from jobfence.store.dialects.base import Room
+from jobfence.store.sql.rows import Row
+from jobfence.store.sql.schema import Schema
+from jobfence.store.sql.statements import others
+
+
+@dataclass(slots=True)
+class Settings:
+    """What a store was made with; `queues` alone may change, by reconciling (C7)."""
+
+    schema: Schema
+    room: Room
+    clock: Clock | DatabaseClock
+    queues: Mapping[str, QueuePolicy] | None
+    lease_ms: int | None
+    retry_policy: RetryPolicy
+    max_handoffs: int | None
+    ids: IdFactory
+    handoff_ids: IdFactory
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """The queue policies that one operation goes by (C0), and the paused queues."""
+
+    by_queue: Mapping[str, QueuePolicy]
+    paused: Collection[str]
+
+    def of(self, queue: str) -> QueuePolicy:
+        """Return a queue's policy; one without any has no cap and priority 0."""
+        return self.by_queue.get(queue, NO_POLICY)
+
+
+@dataclass(slots=True)
+class Tx:
+    """
+    A transaction as operations use it.
+
+    `now` is read when first asked for and then stands: operations ask after they hold
+    the locks they wait for. `joined` says that the transaction is the caller's.
+    """
+
+    connection: Connection
+    settings: Settings
+    joined: bool = False
+    wake: bool = False
+    _now: int | None = None
+    _policies: Policies | None = field(default=None)
+
+    @property
+    def schema(self) -> Schema:
+        """The tables."""
+        return self.settings.schema
+
+    @property
+    def room(self) -> Room:
+        """What is particular to the database."""
+        return self.settings.room
+
+    @property
+    def now(self) -> int:
+        """The operation's one time (L3)."""
+        if self._now is None:
+            self._now = self.read_clock()
+        return self._now
+
+    def read_clock(self) -> int:
+        """Read the clock without fixing the operation's time."""
+        clock = self.settings.clock
+        if isinstance(clock, DatabaseClock):
+            return self.room.now_ms(self.connection)
+        return clock.now_ms()
+
+    def time_so_far(self) -> int:
+        """Return `now` if it was read, else the clock: for reads before the locks."""
+        return self.read_clock() if self._now is None else self._now
+
+    def run(self, statement: Executable, **parameters: Any) -> CursorResult[Any]:
+        """Execute a statement."""
+        return self.connection.execute(statement, parameters)
+
+    def changed(self, statement: Executable, **parameters: Any) -> int:
+        """Execute an UPDATE or DELETE and return how many rows it matched."""
+        return self.run(statement, **parameters).rowcount
+
+    def rows(self, statement: Executable, **parameters: Any) -> list[Row]:
+        """Execute a SELECT and return its rows as mappings."""
+        return [dict(each) for each in self.run(statement, **parameters).mappings()]
+
+    def one(self, statement: Executable, **parameters: Any) -> Row | None:
+        """Execute a SELECT of at most one row."""
+        found = self.run(statement, **parameters).mappings().first()
+        return None if found is None else dict(found)
+
+    def scalar(self, statement: Executable, **parameters: Any) -> Any:
+        """Execute a SELECT of at most one value."""
+        return self.run(statement, **parameters).scalar_one_or_none()
+
+    def policies(self) -> Policies:
+        """Return the policies this store goes by, read once in the operation (C0)."""
+        if self._policies is None:
+            durable = self.rows(others.queues(self.schema))
+            given = self.settings.queues
+            by_queue = given if given is not None else _durable(durable)
+            paused = [str(row["queue"]) for row in durable if row["paused"]]
+            self._policies = Policies(by_queue, paused)
+        return self._policies
+
+
+def _durable(rows: list[Row]) -> dict[str, QueuePolicy]:
+    return {
+        str(row["queue"]): QueuePolicy(
+            max_concurrent=_int_or_none(row["max_concurrent"]),
+            priority=_int_or_none(row["priority"]) or 0,
+        )
+        for row in rows
+    }
+
+
+def _int_or_none(value: object) -> int | None:
+    return value if isinstance(value, int) else None
