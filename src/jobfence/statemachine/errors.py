@@ -12,7 +12,7 @@ _SHOWN = 80
 def shown(value: object) -> str:
     """Show a value in a message, however large or broken it is."""
     try:
-        text = repr(value)
+        text = str.__str__(repr(value))
     except Exception:  # noqa: BLE001  a repr that raises must not hide the refusal
         text = f"<{type(value).__name__}>"
     text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

@@ -23,6 +23,7 @@ def error_text(error: object) -> str:
 
 def fit(text: str) -> str:
     """Make any string storable: clean, and at most 64 KiB of UTF-8."""
+    text = str.__str__(text)  # a subclass may do anything when it is cut
     # A character is a byte or more, so no character beyond these can be kept: a text of
     # many megabytes is not walked through.
     head, tail = _clean(text[:MAX_ERROR_BYTES]), _clean(text[-MAX_ERROR_BYTES:])
@@ -44,7 +45,7 @@ def _describe(error: object) -> str:
     # Every step may run code of the error's own class, which may raise anything.
     try:
         if isinstance(error, str):
-            return str.__str__(error)
+            return error
         if isinstance(error, BaseException):
             return "".join(traceback.format_exception(error))
         return _json_or_repr(error)
