@@ -17,7 +17,7 @@ from jobfence.statemachine.table import (
 )
 
 _ABSENT = "absent"
-_DASH = "–"  # noqa: RUF001  a dash in a cell that has nothing to say
+_NOTHING = "-"
 
 
 def mermaid(rows: Sequence[Transition] = TABLE) -> str:
@@ -82,17 +82,17 @@ def _cells(row: Transition) -> tuple[str, ...]:
         row.rule,
         row.trigger,
         row.name,
-        f"{row.source or _DASH} → {row.dest}",
+        f"{row.source or _NOTHING} → {row.dest}",
         _listed(row.guards),
         _listed(row.fence),
         _written(row),
-        "+1" if row.consumes_attempt else _DASH,
-        _DASH if row.slot is Slot.NONE else row.slot,
+        "+1" if row.consumes_attempt else _NOTHING,
+        _NOTHING if row.slot is Slot.NONE else row.slot,
     )
 
 
 def _listed(parts: Iterable[str]) -> str:
-    return ", ".join(parts) or _DASH
+    return ", ".join(parts) or _NOTHING
 
 
 def _written(row: Transition) -> str:
