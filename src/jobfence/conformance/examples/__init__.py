@@ -1,0 +1,1 @@
+"""Layer (b): the rules as readable examples, one module per family."""

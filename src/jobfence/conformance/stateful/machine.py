@@ -1,0 +1,65 @@
+"""
+Layer (c): the machine, as a function that anyone can run.
+
+Two instances of the store and two of the model work under one manual clock. After
+every step the answers, the wake-ups and the whole state are compared, read through the
+instance that did not make the step. Jobs and handoffs are never used up, so stale,
+repeated and misdirected calls come by themselves.
+"""
+
+from collections.abc import Collection
+
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from jobfence.conformance.base import SuiteBase, new_namespace
+from jobfence.conformance.bench import Backdoor, StoreFactory
+from jobfence.conformance.capabilities import ALL, Capability
+from jobfence.conformance.stateful.keeping import Keeping
+
+
+class StoreMachine(Keeping):
+    """All the rules."""
+
+
+def run_stateful(
+    factory: StoreFactory,
+    *,
+    settings: settings | None = None,
+    capabilities: Collection[Capability] = ALL,
+    backdoor: Backdoor | None = None,
+    namespace: str | None = None,
+) -> None:
+    """
+    Drive a store beside the model; `Divergence` has the shortest way to a difference.
+
+    `settings` says how many examples of how many steps. The namespace is cleared
+    before each example.
+    """
+    name = namespace or new_namespace()
+    run_state_machine_as_test(
+        lambda: StoreMachine(
+            factory, name, capabilities=capabilities, backdoor=backdoor
+        ),
+        settings=settings,
+    )
+
+
+class Stateful(SuiteBase):
+    """Layer (c) of the suite."""
+
+    # None: the profile that is in force.
+    stateful_settings: settings | None = None
+
+    def test_every_method_does_what_the_model_does(self, namespace: str) -> None:
+        """All rules of the core, C, K, O and R at once, in sequence."""
+        chosen = self.stateful_settings or settings(
+            deadline=None, suppress_health_check=list(HealthCheck)
+        )
+        run_stateful(
+            self.open_store,
+            settings=chosen,
+            capabilities=self.capabilities,
+            backdoor=self.open_backdoor(namespace),
+            namespace=namespace,
+        )

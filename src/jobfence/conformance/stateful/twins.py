@@ -1,0 +1,307 @@
+"""A store and the model side by side: one call goes to both, the answers must agree."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
+
+from jobfence.conformance.picture import all_jobs
+from jobfence.statemachine.errors import JobfenceError
+from jobfence.statemachine.options import JobRequest
+from jobfence.statemachine.values import Handoff, Job, Settlement
+from jobfence.store.contract import JobStore
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A job or handoff by the order in which it appeared: ids differ per store."""
+
+    kind: str
+    number: int
+
+    def __repr__(self) -> str:
+        return f"{self.kind} {self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Stands in a call for the Handoff value that each side keeps."""
+
+    handoff: Ref
+
+    def __repr__(self) -> str:
+        return repr(self.handoff)
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledge:
+    """Stands in a call for a Settlement, which each side makes from its Handoff."""
+
+    verb: str
+    held: Held
+    given: tuple[object, ...] = ()
+
+    def __repr__(self) -> str:
+        told = ", ".join([repr(self.held), *map(repr, self.given)])
+        return f"{self.verb}({told})"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Stands in a call for a JobRequest."""
+
+    name: str
+    args: tuple[object, ...]
+    options: Mapping[str, object]
+
+    def __repr__(self) -> str:
+        told = [repr(self.name), repr(self.args)]
+        told += [f"{key}={value!r}" for key, value in self.options.items()]
+        return f"JobRequest({', '.join(told)})"
+
+    def real(self) -> JobRequest:
+        """Make the request."""
+        make: Callable[..., JobRequest] = JobRequest
+        return make(self.name, self.args, **self.options)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One call, and what it must answer, with refs in the place of ids."""
+
+    call: str
+    answer: object
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One place in which the store and the model differ."""
+
+    where: str
+    expected: str
+    seen: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: expected {self.expected}, seen {self.seen}"
+
+
+class Divergence(AssertionError):
+    """The store did something else than the model; `steps` is how it came there."""
+
+    def __init__(
+        self, rules: str, steps: Sequence[Step], found: Sequence[Difference]
+    ) -> None:
+        self.rules, self.differences = rules, tuple(found)
+        self.steps = [(step.call, shorten(step.answer)) for step in steps]
+        lines = [
+            f"{number:>3}. {call}" + (f"  ->  {answer}" if answer else "")
+            for number, (call, answer) in enumerate(self.steps, 1)
+        ]
+        lines += [f"  {each}" for each in self.differences[:_MOST_SHOWN]]
+        more = len(self.differences) - _MOST_SHOWN
+        lines += [f"  and {more} more"] if more > 0 else []
+        super().__init__(
+            f"{rules}: the store differs from the model\n" + "\n".join(lines)
+        )
+
+
+_MOST_SHOWN = 6
+
+
+Read = tuple[str, tuple[object, ...], dict[str, object]]
+
+
+class Side:
+    """One of the two: its instances, and its own names for jobs and handoffs."""
+
+    def __init__(self) -> None:
+        self.instances: dict[int, JobStore] = {}
+        self.wakes: dict[int, int] = {}
+        self._refs: dict[str, Ref] = {}
+        self._ids: dict[Ref, str] = {}
+        self._held: dict[Ref, Handoff] = {}
+
+    def use(self, who: int, store: JobStore) -> None:
+        """Put an instance in its place."""
+        self.instances[who] = store
+        self.wakes.setdefault(who, 0)
+
+    def listen(self, who: int) -> None:
+        """Count the wake-ups of an instance."""
+
+        def woken() -> None:
+            self.wakes[who] += 1
+
+        self.instances[who].on_commit_wake(woken)
+
+    def call(
+        self, who: int, method: str, args: Sequence[object], kwargs: Mapping[str, object]
+    ) -> object:
+        """Call it with this side's ids, and return the answer with refs."""
+        run: Callable[..., object] = getattr(self.instances[who], method)
+        try:
+            answer = run(
+                *[self.real(each) for each in args],
+                **{key: self.real(each) for key, each in kwargs.items()},
+            )
+        except JobfenceError as error:
+            return self.plain(error)
+        return self.plain(answer, as_id=_ANSWERS_AN_ID.get(method, False))
+
+    def real(self, value: object) -> object:
+        """Put this side's own ids and handoffs in."""
+        if isinstance(value, Ref):
+            return self._ids[value]
+        if isinstance(value, Held):
+            return self._held[value.handoff]
+        if isinstance(value, Acknowledge):
+            make = getattr(Settlement, value.verb)
+            made: object = make(self._held[value.held.handoff], *value.given)
+            return made
+        if isinstance(value, Request):
+            return value.real()
+        if isinstance(value, list):
+            return [self.real(each) for each in value]
+        return value
+
+    def ref(self, kind: str, real_id: str) -> Ref:
+        """Return the ref of an id, a new one if it was never seen."""
+        if real_id not in self._refs:
+            number = sum(each.kind == kind for each in self._ids) + 1
+            found = Ref(kind, number)
+            self._refs[real_id], self._ids[found] = found, real_id
+        return self._refs[real_id]
+
+    def plain(self, value: object, *, as_id: bool = False) -> object:
+        """Return the value with refs in the place of ids, ready to be compared."""
+        if as_id and isinstance(value, str):
+            return self.ref("job", value)
+        if isinstance(value, Handoff):
+            self._held[self.ref("handoff", value.handoff_id)] = value
+        if isinstance(value, JobfenceError):
+            return self._error(value)
+        if is_dataclass(value) and not isinstance(value, type):
+            return self._fields(value)
+        if isinstance(value, list | tuple):
+            return [self.plain(each, as_id=as_id) for each in value]
+        if isinstance(value, Mapping):
+            return {_bare(key): self.plain(value[key]) for key in sorted(value)}
+        return _bare(value)
+
+    def _fields(self, value: object) -> dict[str, object]:
+        found: dict[str, object] = {"is": type(value).__name__}
+        for each in fields(value):  # type: ignore[arg-type]  checked by the caller
+            content = getattr(value, each.name)
+            kind = _id_kind(value, each.name)
+            if kind is not None and isinstance(content, str):
+                found[each.name] = self.ref(kind, content)
+            else:
+                found[each.name] = self.plain(content)
+        return found
+
+    def _error(self, error: JobfenceError) -> dict[str, object]:
+        found: dict[str, object] = {"raises": type(error).__name__}
+        for name in _COMPARED_OF_ERRORS:
+            if (content := getattr(error, name, None)) is not None:
+                kind = _ERROR_IDS.get(name)
+                is_id = kind is not None and isinstance(content, str)
+                found[name] = self.ref(kind or "", content) if is_id else content
+        return found
+
+    def state(self, who: int, reads: Sequence[Read]) -> dict[str, object]:
+        """Return every job, and the answers of these reads."""
+        found: dict[str, object] = {"jobs": self.plain(all_jobs(self.instances[who]))}
+        for method, args, kwargs in reads:
+            found[f"{method}{args or ''}"] = self.call(who, method, args, kwargs)
+        return found
+
+
+
+_ANSWERS_AN_ID = {"enqueue": True, "enqueue_many": True, "requeue": True}
+_COMPARED_OF_ERRORS = (
+    "option",
+    "concurrency_key",
+    "registered",
+    "given",
+    "idempotency_key",
+    "job_id",
+    "differing",
+    "handoff_id",
+)
+_ERROR_IDS = {"job_id": "job", "handoff_id": "handoff"}
+_JOB_IDS = ("id", "origin_id", "job_id", "previous_job_id")
+_HANDOFF_IDS = ("handoff_id", "last_handoff_id")
+
+
+def _id_kind(value: object, name: str) -> str | None:
+    if name in _HANDOFF_IDS:
+        return "handoff"
+    if name in _JOB_IDS or (isinstance(value, Job) and name == "id"):
+        return "job"
+    return None
+
+
+def _bare(value: object) -> object:
+    return value.value if isinstance(value, Enum) else value
+
+
+_SHORT = 100
+
+
+def shorten(value: object) -> str:
+    """Say an answer in few words: a job by its ref and status."""
+    told = _tell(value)
+    return told if len(told) <= _SHORT else told[:_SHORT] + "…"
+
+
+def _tell(value: object) -> str:
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_tell, value)) + "]"
+    if not isinstance(value, dict):
+        return repr(value)
+    if "raises" in value:
+        told = [f"{key}={content!r}" for key, content in value.items()][1:]
+        return f"{value['raises']}({', '.join(told)})"
+    if value.get("is") == "Job":
+        return f"{value['id']} {value['status']}"
+    if value.get("is") == "Handoff":
+        return f"{value['handoff_id']} of {_tell(value['job'])}"
+    rest = [_tell(content) for key, content in value.items() if key != "is"]
+    return f"{value.get('is', '')}({', '.join(rest)})"
+
+
+def refs_in(answer: object) -> list[Ref]:
+    """Return the refs in an answer, in the order in which they stand there."""
+    if isinstance(answer, Ref):
+        return [answer]
+    parts: Collection[object] = ()
+    if isinstance(answer, list):
+        parts = answer
+    elif isinstance(answer, dict):
+        parts = answer.values()
+    return [ref for part in parts for ref in refs_in(part)]
+
+
+def compare(expected: object, seen: object, path: str = "") -> list[Difference]:
+    """Say where two plain values differ, the smallest parts only."""
+    found: list[Difference] = []
+    if isinstance(expected, dict) and isinstance(seen, dict):
+        for key in [*expected, *(key for key in seen if key not in expected)]:
+            where = f"{path}.{key}" if path else str(key)
+            found += compare(expected.get(key, _NONE), seen.get(key, _NONE), where)
+        return found
+    if isinstance(expected, list) and isinstance(seen, list):
+        if len(expected) == len(seen):
+            for index, (one, other) in enumerate(zip(expected, seen, strict=True)):
+                found += compare(one, other, f"{path}[{_name(one, index)}]")
+            return found
+    elif expected == seen and type(expected) is type(seen):
+        return []
+    return [Difference(path or "the answer", shorten(expected), shorten(seen))]
+
+
+_NONE = "(absent)"
+
+
+def _name(item: object, index: int) -> str:
+    """Name an item of a list: a job by its ref, anything else by its place."""
+    return repr(item["id"]) if isinstance(item, dict) and "id" in item else str(index)
