@@ -1,0 +1,93 @@
+"""Calling a job's function, in a thread or a task (rules D4 and D8)."""
+
+import asyncio
+import inspect
+
+from jobfence.dispatch.context import CURRENT
+from jobfence.dispatch.errors import JobTimedOut
+from jobfence.dispatch.events import EventHub, JobStarted
+from jobfence.dispatch.registry import RegisteredJob
+from jobfence.dispatch.runs import Run
+
+
+def call(run: Run, job: RegisteredJob, hub: EventHub) -> None:
+    """Run a `def` job on this thread."""
+    if not begin(run, hub):
+        return
+    token = CURRENT.set(run.context)
+    error: BaseException | None = None
+    try:
+        result = job.function(*run.handoff.job.args, **run.handoff.job.kwargs)
+        refuse_awaitable(job.name, result)
+    except BaseException as raised:  # noqa: BLE001  SystemExit fails a job, not a worker
+        error = own_frames(raised)
+    finally:
+        CURRENT.reset(token)
+    finish(run, error, hub)
+    error = None  # with its traceback it would keep this frame, and all of the job's
+
+
+async def acall(run: Run, job: RegisteredJob, hub: EventHub) -> None:
+    """Run an `async def` job in this task."""
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    assert task is not None
+
+    # Set before the run begins, so that a stop never takes it for a thread. It also
+    # keeps the task alive: the loop alone holds tasks weakly.
+    def cancel() -> None:
+        loop.call_soon_threadsafe(task.cancel)
+
+    run.stopper = cancel
+    if not begin(run, hub):
+        return
+    CURRENT.set(run.context)  # a task has a context of its own: nothing to reset
+    scope = asyncio.timeout(None if run.timeout_ms is None else run.timeout_ms / 1000)
+    error: BaseException | None = None
+    try:
+        async with scope:
+            result = job.function(*run.handoff.job.args, **run.handoff.job.kwargs)
+            assert inspect.isawaitable(result)
+            await result
+    except BaseException as raised:  # noqa: BLE001  SystemExit fails a job, not a worker
+        error = own_frames(raised)
+        if run.timeout_ms is not None and scope.expired():
+            error = JobTimedOut(job.name, run.timeout_ms)
+    finish(run, error, hub)
+    error = None  # as above
+
+
+def begin(run: Run, hub: EventHub) -> bool:
+    """Begin a run and tell so; False if it was given back before."""
+    begun = run.begin()
+    if begun:
+        hub.emit(JobStarted(worker_id=hub.worker_id, handoff=run.handoff))
+    return begun
+
+
+def finish(run: Run, error: BaseException | None, hub: EventHub) -> None:
+    """End a run, and report an error that comes too late to fail the job."""
+    if error is not None and run.context.completion is not None:
+        hub.error("after_completion", error)
+    run.finish(error)
+
+
+def own_frames(error: BaseException) -> BaseException:
+    """Leave our own frame out of a traceback: the job's author has no use for it."""
+    trace = error.__traceback__
+    return error.with_traceback(trace.tb_next) if trace and trace.tb_next else error
+
+
+def refuse_awaitable(name: str, result: object) -> None:
+    """
+    Fail a `def` job that returned a coroutine, whose body would never run.
+
+    A decorator around an `async def` makes such functions.
+    """
+    if not inspect.isawaitable(result):
+        return
+    if inspect.iscoroutine(result):
+        result.close()  # or Python warns of it at some later time
+    raise TypeError(
+        f"job {name!r} is not an async function but returned an awaitable; register "
+        f"an `async def`, or wait for the result inside the job"
+    )

@@ -1,0 +1,179 @@
+"""What a job may know about itself while it runs, and how it asks to come back."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, TypeVar, Union
+
+from jobfence.dispatch.errors import HandoffLost, NoCurrentJob
+from jobfence.statemachine import checks
+from jobfence.statemachine.clock import Clock
+from jobfence.statemachine.errors import UnsupportedCapability
+from jobfence.statemachine.values import Ack, Handoff, Job
+from jobfence.store.contract import JobStore
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+    from sqlalchemy.orm import Session
+
+T = TypeVar("T", bound=Union["Connection", "Session"])
+
+
+class Reschedule(Exception):
+    """
+    Raised inside a job: run it again in `delay_ms` milliseconds, at no attempt (D4).
+
+    A delay out of bounds raises `InvalidOption` here, which is an ordinary failure.
+    """
+
+    def __init__(self, delay_ms: int) -> None:
+        super().__init__(f"run again in {delay_ms} ms")
+        self._delay_ms = checks.delay_ms(delay_ms)
+
+    @property
+    def delay_ms(self) -> int:
+        """The wait in milliseconds."""
+        return self._delay_ms
+
+
+class JobContext:
+    """One run of one job, seen from inside. Get it with `current_job()`."""
+
+    def __init__(
+        self,
+        handoff: Handoff,
+        *,
+        clock: Clock,
+        timeout_ms: int | None = None,
+        store: JobStore | None = None,
+    ) -> None:
+        self._handoff = handoff
+        self._clock = clock
+        self._store = store
+        self._deadline_ms = None if timeout_ms is None else clock.now_ms() + timeout_ms
+        self._cancelled = False
+        self._lost = False
+        self._completion: Ack | None = None
+
+    @property
+    def handoff(self) -> Handoff:
+        """What the worker holds; `.fence` is a number for systems outside."""
+        return self._handoff
+
+    @property
+    def job(self) -> Job:
+        """The job as the claim committed it."""
+        return self._handoff.job
+
+    @property
+    def cancelled(self) -> bool:
+        """
+        Whether the job should end soon.
+
+        It was asked to (R3), is past its deadline, lost its handoff, or is not waited
+        for by its stopping worker any longer. A job on a thread has to look here:
+        nothing else can end it.
+        """
+        return self._cancelled or self._lost or self._overdue()
+
+    @property
+    def lost(self) -> bool:
+        """Whether the handoff is known to hold the job no longer."""
+        return self._lost
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When the timeout ends, in epoch milliseconds; None without a timeout."""
+        return self._deadline_ms
+
+    @property
+    def completion(self) -> Ack | None:
+        """The acknowledgement that `transaction` committed; None before it."""
+        return self._completion
+
+    def extend(self, lease_ms: int | None = None) -> bool:
+        """
+        Renew the lease now, and say whether the handoff still stands (M12).
+
+        The worker does so by itself; a job asks before a step it must not do twice.
+        Blocks for one short statement, also in an `async def`.
+        """
+        ack = self._need_store("extend").extend_lease(
+            self.job.id, self._handoff.handoff_id, lease_ms=lease_ms
+        )
+        if ack.stale:
+            self.mark_lost()
+        elif ack.job is not None and ack.job.cancel_requested:
+            self.mark_cancelled()
+        return not ack.stale
+
+    @contextmanager
+    def transaction(self, session: T) -> Iterator[T]:
+        """
+        Commit the effects made through a session, and the completion, as one (R6).
+
+        At the end of the block the job is completed in the session's transaction, which
+        is then committed; the worker acknowledges nothing more. If the handoff was
+        lost, or the block raises, all is rolled back: `HandoffLost`, or the block's
+        own error. Give a session or connection that no other block will commit.
+        """
+        if self._lost:
+            raise HandoffLost(self._handoff)
+        within = getattr(self._need_store("transaction"), "within", None)
+        if within is None:
+            raise UnsupportedCapability(
+                type(self._store).__name__,
+                "transaction",
+                "it has no within(); use a SQL store",
+            )
+        try:
+            # First: on SQLite it has to begin the transaction that the effects join.
+            joined: JobStore = within(session)
+            yield session
+            ack = joined.complete(self.job.id, self._handoff.handoff_id)
+            # Repeated: an earlier block of this run was committed, effects and all,
+            # and its reply was lost. Committing again would double the effects.
+            if ack.accepted:
+                session.commit()
+        except BaseException:
+            session.rollback()
+            raise
+        if not ack.accepted:
+            session.rollback()
+        if ack.stale:
+            self.mark_lost()
+            raise HandoffLost(self._handoff)
+        self._completion = ack
+
+    def mark_cancelled(self) -> None:
+        """Ask the job to end: for the worker."""
+        self._cancelled = True
+
+    def mark_lost(self) -> None:
+        """Note that another handoff holds the job, or none: for the worker."""
+        self._lost = True
+
+    def _overdue(self) -> bool:
+        return (
+            self._deadline_ms is not None and self._clock.now_ms() >= self._deadline_ms
+        )
+
+    def _need_store(self, capability: str) -> JobStore:
+        if self._store is None:
+            raise UnsupportedCapability(
+                "a job in a process of its own",
+                capability,
+                "the store is in the worker's process; use execution_mode='inline'",
+            )
+        return self._store
+
+
+CURRENT: ContextVar[JobContext] = ContextVar("jobfence_current_job")
+
+
+def current_job() -> JobContext:
+    """Return the running job's context; `NoCurrentJob` outside a job."""
+    try:
+        return CURRENT.get()
+    except LookupError:
+        raise NoCurrentJob from None

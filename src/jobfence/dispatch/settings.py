@@ -1,0 +1,180 @@
+"""A worker's options, checked once (rules L1, D8, D9)."""
+
+import os
+import secrets
+import socket
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TypedDict, Unpack
+
+from jobfence.statemachine import checks
+from jobfence.statemachine.errors import InvalidOption
+from jobfence.statemachine.options import queue_names
+from jobfence.store.contract import (
+    CANCELLED_TTL_MS,
+    COMPLETED_TTL_MS,
+    DEFAULT_LEASE_MS,
+    FAILED_TTL_MS,
+)
+
+MAX_CONCURRENCY = 10_000
+# A lease has to hold three renewals of at least a millisecond.
+LEAST_LEASE_MS = RENEWALS_PER_LEASE = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """How long a worker keeps ended jobs, in milliseconds; None: for ever (R1)."""
+
+    completed_ttl_ms: int | None = COMPLETED_TTL_MS
+    failed_ttl_ms: int | None = FAILED_TTL_MS
+    cancelled_ttl_ms: int | None = CANCELLED_TTL_MS
+    batch_size: int = 1000
+    every_ms: int = 60 * 60 * 1000
+
+    def __post_init__(self) -> None:
+        _period("every_ms", self.every_ms)
+
+
+class WorkerOptions(TypedDict, total=False):
+    """
+    What a worker takes, by keyword.
+
+    - `concurrency`: jobs at once, 10.
+    - `queues`: the queues to take from; None: all.
+    - `worker_id`: must differ from that of every other live worker; by default host,
+      process and a random part.
+    - `lease_ms`: how long a handoff outlives its worker, 60 s.
+    - `heartbeat_ms`: a lease is renewed this often, and never less often than three
+      times in its length.
+    - `poll_ms`: the longest time between two looks for work, 1 s. Other processes'
+      jobs are found by it; this process's own, and those that fall due, at once.
+    - `recover_every_ms`, `repair_every_ms`: the maintenance ticks (D9), 5 s and 60 s.
+    - `retention`: prune ended jobs by it; None: never.
+    - `timeout_ms`: for jobs without their own; None, zero or less: none.
+    - `single_owner`: recover every handoff at start, as the database's only worker.
+    - `release_others`: at start, take cap and priority from queues that the store's
+      configuration does not name (C7).
+    """
+
+    concurrency: int
+    queues: Collection[str] | None
+    worker_id: str | None
+    lease_ms: int | None
+    heartbeat_ms: int | None
+    poll_ms: int
+    recover_every_ms: int
+    repair_every_ms: int
+    retention: Retention | None
+    timeout_ms: int | None
+    single_owner: bool
+    release_others: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSettings:
+    """The options after their checks, every default filled in."""
+
+    concurrency: int
+    queues: tuple[str, ...] | None
+    worker_id: str
+    lease_ms: int
+    heartbeat_ms: int
+    poll_ms: int
+    recover_every_ms: int
+    repair_every_ms: int
+    retention: Retention | None
+    timeout_ms: int | None
+    single_owner: bool
+    release_others: bool
+
+
+def worker_settings(**options: Unpack[WorkerOptions]) -> WorkerSettings:
+    """Check a worker's options; `InvalidOption` names the first bad one."""
+    lease_ms = _lease(options.get("lease_ms"))
+    worker_id = options.get("worker_id")
+    retention = options.get("retention")
+    if retention is not None and not isinstance(retention, Retention):
+        raise InvalidOption("retention", retention, "must be a Retention or None")
+    return WorkerSettings(
+        concurrency=checks.integer(
+            "concurrency", options.get("concurrency", 10), least=1, most=MAX_CONCURRENCY
+        ),
+        queues=_queues(options.get("queues")),
+        worker_id=(
+            unique_worker_id()
+            if worker_id is None
+            else checks.text("worker_id", worker_id)
+        ),
+        lease_ms=lease_ms,
+        heartbeat_ms=_heartbeat(options.get("heartbeat_ms"), lease_ms),
+        poll_ms=_period("poll_ms", options.get("poll_ms", 1000)),
+        recover_every_ms=_period(
+            "recover_every_ms", options.get("recover_every_ms", 5000)
+        ),
+        repair_every_ms=_period(
+            "repair_every_ms", options.get("repair_every_ms", 60_000)
+        ),
+        retention=retention,
+        timeout_ms=worker_timeout_ms(options.get("timeout_ms")),
+        single_owner=checks.flag("single_owner", options.get("single_owner", False)),
+        release_others=checks.flag(
+            "release_others", options.get("release_others", True)
+        ),
+    )
+
+
+def unique_worker_id() -> str:
+    """Return an id that says where the worker is and that no other one has."""
+    return f"{socket.gethostname()[:200]}-{os.getpid()}-{secrets.token_hex(4)}"
+
+
+def worker_timeout_ms(value: object) -> int | None:
+    """Check a worker's timeout: zero and less mean none, and long ones are capped."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidOption(
+            "timeout_ms", value, "must be an integer of milliseconds, or None"
+        )
+    return min(value, checks.INT32_MAX) if value > 0 else None
+
+
+def effective_timeout_ms(own_ms: int | None, worker_ms: int | None) -> int | None:
+    """Return the timeout of a run: the job's own, where 0 means none (case A188)."""
+    if own_ms is None:
+        return worker_ms
+    return own_ms or None
+
+
+def _queues(queues: Collection[str] | None) -> tuple[str, ...] | None:
+    names = queue_names(queues)
+    if names == ():
+        raise InvalidOption("queues", queues, "must name a queue, or be None for all")
+    return names
+
+
+def _lease(lease_ms: int | None) -> int:
+    if lease_ms is None:
+        return DEFAULT_LEASE_MS
+    return checks.integer(
+        "lease_ms", lease_ms, least=LEAST_LEASE_MS, most=checks.INT32_MAX
+    )
+
+
+def _heartbeat(heartbeat_ms: int | None, lease_ms: int) -> int:
+    """Rule L1: a third of the lease at most; one that spans the lease is refused."""
+    third = lease_ms // RENEWALS_PER_LEASE
+    if heartbeat_ms is None:
+        return third
+    given = _period("heartbeat_ms", heartbeat_ms)
+    if given >= lease_ms:
+        raise InvalidOption(
+            "heartbeat_ms", given, f"must be shorter than the lease of {lease_ms} ms"
+        )
+    return min(given, third)
+
+
+def _period(option: str, value: object) -> int:
+    return checks.integer(option, value, least=1, most=checks.INT32_MAX)
