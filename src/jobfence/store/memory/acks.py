@@ -103,8 +103,9 @@ def _settle(transaction: Transaction, settlement: Settlement) -> Ack:
     if settlement.trigger is Trigger.FAIL:
         given["last_error"] = error_text(settlement.error)
     if settlement.trigger is Trigger.RESCHEDULE:
-        delay = checks.delay_ms(settlement.delay_ms)
-        given["scheduled_at_ms"] = checks.later_ms(transaction.now, delay)
+        assert settlement.delay_ms is not None
+        until = checks.later_ms(transaction.now, settlement.delay_ms)
+        given["scheduled_at_ms"] = until
     return _acknowledge(
         transaction,
         settlement.trigger,

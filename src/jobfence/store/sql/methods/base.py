@@ -1,0 +1,32 @@
+"""What the parts of the sync store share."""
+
+from typing import TypeVar
+
+from jobfence.store.sql.calls import Call, Plan
+from jobfence.store.sql.runner import JoinedRunner, OwnRunner, Ready
+from jobfence.store.sql.tx import Settings
+
+T = TypeVar("T")
+
+
+class Methods:
+    """A part of the store: its settings, and the runner of its transactions."""
+
+    _settings: Settings
+    _ready: Ready
+    _runner: OwnRunner | JoinedRunner
+
+    def _run(self, call: Call[T]) -> T:
+        return self._runner.run(call)
+
+    def _follow(self, plan: Plan[T]) -> T:
+        """Run the transactions of a plan one after the other."""
+        try:
+            call = next(plan)
+            while True:
+                call = plan.send(self._runner.run(call))
+        except StopIteration as done:
+            result: T = done.value
+            return result
+        finally:
+            plan.close()
