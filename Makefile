@@ -43,7 +43,7 @@ format: $(VENV)/.installed-dev ## Format, and mend what the linter can mend
 	$(VENV)/bin/ruff check --fix .
 
 generate: $(VENV)/.installed-dev ## Write what is made from the table of transitions
-	$(PY) tools/generate.py
+	$(PY) -m tools.generate
 
 typing: $(VENV)/.installed-dev ## mypy --strict
 	$(VENV)/bin/mypy

@@ -14,6 +14,8 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from tools import awaited
+
 from jobfence.statemachine.diagram import markdown_table, mermaid, tla_module
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -56,7 +58,7 @@ def generated(root: Path) -> dict[Path, str]:
         path: filled(path.read_text(encoding="utf-8"), str(path.relative_to(root)))
         for path in pages
     }
-    return {**files, root / TLA_MODULE: tla_module()}
+    return {**files, root / TLA_MODULE: tla_module(), **awaited.generated(root)}
 
 
 def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:

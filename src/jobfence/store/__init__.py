@@ -11,16 +11,24 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from jobfence.store.contract import JobStore, TransactionalStore
     from jobfence.store.memory import MemoryJobStore
+    from jobfence.store.sql.aio.store import AsyncSqlJobStore
     from jobfence.store.sql.store import SqlJobStore
 
 _WHERE = {
+    "AsyncSqlJobStore": "jobfence.store.sql.aio.store",
     "JobStore": "jobfence.store.contract",
     "TransactionalStore": "jobfence.store.contract",
     "MemoryJobStore": "jobfence.store.memory",
     "SqlJobStore": "jobfence.store.sql.store",
 }
 
-__all__ = ["JobStore", "MemoryJobStore", "SqlJobStore", "TransactionalStore"]
+__all__ = [
+    "AsyncSqlJobStore",
+    "JobStore",
+    "MemoryJobStore",
+    "SqlJobStore",
+    "TransactionalStore",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -42,6 +42,10 @@ class Tries:
     made: int = 0
     committing: bool = False
 
+    def commit_begins(self) -> None:
+        """Note that from here on a lost connection leaves the outcome open."""
+        self.committing = True
+
     def pause_s(self, error: DBAPIError | PoolTimeoutError) -> float:
         """Return the pause before another try, or raise what the caller gets."""
         if isinstance(error, PoolTimeoutError):
@@ -149,13 +153,27 @@ class OwnRunner:
 
     def _once(self, call: Call[T], tries: Tries) -> tuple[T, bool]:
         tries.committing = False
-        with self._engine.connect() as connection, connection.begin() as transaction:
-            tx = Tx(connection, self._settings)
-            begin(tx, call.mode)
-            result = call.work(tx)
-            tries.committing = True
-            transaction.commit()
-        return result, tx.wake
+        with self._engine.connect() as connection:
+            return in_transaction(
+                connection, self._settings, call, before_commit=tries.commit_begins
+            )
+
+
+def in_transaction(
+    connection: Connection,
+    settings: Settings,
+    call: Call[T],
+    *,
+    before_commit: Callable[[], None],
+) -> tuple[T, bool]:
+    """Run a call in one transaction; return its result, and whether to wake."""
+    with connection.begin() as transaction:
+        tx = Tx(connection, settings)
+        begin(tx, call.mode)
+        result = call.work(tx)
+        before_commit()
+        transaction.commit()
+    return result, tx.wake
 
 
 def begin(tx: Tx, mode: Mode) -> None:

@@ -1,0 +1,1 @@
+"""The async face of the SQL store: the same calls, awaited."""
