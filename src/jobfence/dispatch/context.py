@@ -53,6 +53,7 @@ class JobContext:
         self._deadline_ms = None if timeout_ms is None else clock.now_ms() + timeout_ms
         self._cancelled = False
         self._lost = False
+        self._completing = False
         self._completion: Ack | None = None
 
     @property
@@ -90,6 +91,11 @@ class JobContext:
     def completion(self) -> Ack | None:
         """The acknowledgement that `transaction` committed; None before it."""
         return self._completion
+
+    @property
+    def completing(self) -> bool:
+        """Whether `transaction` is about to complete the job, or has."""
+        return self._completing
 
     def extend(self, lease_ms: int | None = None) -> bool:
         """
@@ -130,12 +136,14 @@ class JobContext:
             # First: on SQLite it has to begin the transaction that the effects join.
             joined: JobStore = within(session)
             yield session
+            self._completing = True
             ack = joined.complete(self.job.id, self._handoff.handoff_id)
             # Repeated: an earlier block of this run was committed, effects and all,
             # and its reply was lost. Committing again would double the effects.
             if ack.accepted:
                 session.commit()
         except BaseException:
+            self._completing = False
             session.rollback()
             raise
         if not ack.accepted:

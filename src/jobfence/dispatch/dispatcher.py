@@ -11,7 +11,6 @@ from jobfence.dispatch.events import EventHub, JobLeftRunning
 from jobfence.dispatch.runs import Run, State, StopReason
 from jobfence.dispatch.settings import WorkerSettings
 from jobfence.dispatch.timer import Timer
-from jobfence.statemachine.options import EXECUTION_MODES
 from jobfence.statemachine.values import Handoff, Job, Settlement
 from jobfence.store.contract import JobStore
 
@@ -128,7 +127,6 @@ class Dispatcher:
                 [settlement for _, settlement in pairs],
                 claim=want,
                 queues=self._settings.queues,
-                execution_modes=EXECUTION_MODES,
                 worker_id=self._settings.worker_id,
                 lease_ms=self._settings.lease_ms,
             )

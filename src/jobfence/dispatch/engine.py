@@ -36,6 +36,7 @@ class Engine:
         *,
         clock: Clock,
         on_ownership_lost: Callable[[], None],
+        on_drained: Callable[["Engine"], None],
     ) -> None:
         self._store, self._settings, self._hub = store, settings, hub
         self._ownership = (
@@ -60,8 +61,9 @@ class Engine:
         self._ticks = Ticker(
             "maintenance", self._maintenance.interval_ms, self._maintenance.tick, hub
         )
+        self._on_drained = on_drained
         self._thread = threading.Thread(
-            target=self.dispatcher.run, name="jobfence-dispatcher", daemon=True
+            target=self._work, name="jobfence-dispatcher", daemon=True
         )
 
     def prepare(self, stop_wanted: Callable[[], bool]) -> bool:
@@ -97,6 +99,7 @@ class Engine:
     def close(self) -> None:
         """End every thread; after a drain, or after a start that failed."""
         self._ticks.stop()
+        self.dispatcher.drain(0.0, process_exits=False)  # if the start failed half-way
         if self._thread.is_alive():
             self._thread.join()
         # Last of those that use the store: leases are renewed until the drain ends.
@@ -112,6 +115,10 @@ class Engine:
         """Whether the caller is one of the threads that `close` waits for."""
         here = threading.current_thread()
         return here is self._thread or self._beats.runs_here or self._ticks.runs_here
+
+    def _work(self) -> None:
+        self.dispatcher.run()
+        self._on_drained(self)
 
     def _reconcile(self) -> None:
         self._store.reconcile_queue_policies(

@@ -151,6 +151,9 @@ class Enqueuer(Enqueuing):
         target: Callable[[], JobStore],
         join: Callable[[Union["Connection", "Session"]], JobStore],
     ) -> None:
+        unknown = set(given) - set(EnqueueOptions.__annotations__)
+        if unknown:
+            raise TypeError(f"no options of enqueue: {sorted(unknown)}")
         self._app, self._options = app, given
         self._find_target, self._join = target, join
 

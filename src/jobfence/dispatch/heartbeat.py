@@ -29,8 +29,10 @@ class Heartbeat:
         for run, ack in zip(runs, acks, strict=True):
             if ack.stale:
                 # Stale is also the answer when its own acknowledgement was stored
-                # meanwhile: a run with an outcome cannot be stopped any more.
-                run.stop(StopReason.LOST)
+                # meanwhile: a run with an outcome cannot be stopped any more, and one
+                # that completes itself must not be.
+                if not run.context.completing:
+                    run.stop(StopReason.LOST)
             elif ack.job is not None and ack.job.cancel_requested:
                 run.stop(StopReason.CANCEL_REQUESTED)
 

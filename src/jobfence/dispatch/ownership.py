@@ -44,12 +44,14 @@ class Ownership:
             self._hub.emit(JobRecovered(worker_id=self._hub.worker_id, job=job))
 
     def renew(self) -> None:
-        """Keep the row; a worker that has lost it must stop: it is not alone."""
+        """Keep the row; a worker that finds another's must stop: it is not alone."""
         if not self._held:
             return
-        if not self._row.renew_ownership(self._hub.worker_id, ttl_ms=self._ttl_ms):
+        try:
+            self.acquire()
+        except OwnershipHeld as error:
             self._held = False
-            self._hub.error("ownership", OwnershipHeld(self._hub.worker_id))
+            self._hub.error("ownership", error)
             self._on_lost()
 
     def release(self) -> None:

@@ -67,6 +67,9 @@ class Registry:
 
         `defaults` are what its enqueues begin from; they are checked here (E1).
         """
+        unknown = set(defaults) - set(JobDefaults.__annotations__)
+        if unknown:
+            raise TypeError(f"no options of a registered job: {sorted(unknown)}")
         checked = prepare(name, (), None, **defaults)
         given = cast("EnqueueOptions", dict(defaults))
 

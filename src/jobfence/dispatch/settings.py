@@ -6,7 +6,7 @@ import socket
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TypedDict, Unpack
+from typing import TypedDict
 
 from jobfence.statemachine import checks
 from jobfence.statemachine.errors import InvalidOption
@@ -90,38 +90,44 @@ class WorkerSettings:
     release_others: bool
 
 
-def worker_settings(**options: Unpack[WorkerOptions]) -> WorkerSettings:
+def worker_settings(
+    *,
+    concurrency: int = 10,
+    queues: Collection[str] | None = None,
+    worker_id: str | None = None,
+    lease_ms: int | None = None,
+    heartbeat_ms: int | None = None,
+    poll_ms: int = 1000,
+    recover_every_ms: int = 5000,
+    repair_every_ms: int = 60_000,
+    retention: Retention | None = None,
+    timeout_ms: int | None = None,
+    single_owner: bool = False,
+    release_others: bool = True,
+) -> WorkerSettings:
     """Check a worker's options; `InvalidOption` names the first bad one."""
-    lease_ms = _lease(options.get("lease_ms"))
-    worker_id = options.get("worker_id")
-    retention = options.get("retention")
+    lease = _lease(lease_ms)
     if retention is not None and not isinstance(retention, Retention):
         raise InvalidOption("retention", retention, "must be a Retention or None")
     return WorkerSettings(
         concurrency=checks.integer(
-            "concurrency", options.get("concurrency", 10), least=1, most=MAX_CONCURRENCY
+            "concurrency", concurrency, least=1, most=MAX_CONCURRENCY
         ),
-        queues=_queues(options.get("queues")),
+        queues=_queues(queues),
         worker_id=(
             unique_worker_id()
             if worker_id is None
             else checks.text("worker_id", worker_id)
         ),
-        lease_ms=lease_ms,
-        heartbeat_ms=_heartbeat(options.get("heartbeat_ms"), lease_ms),
-        poll_ms=_period("poll_ms", options.get("poll_ms", 1000)),
-        recover_every_ms=_period(
-            "recover_every_ms", options.get("recover_every_ms", 5000)
-        ),
-        repair_every_ms=_period(
-            "repair_every_ms", options.get("repair_every_ms", 60_000)
-        ),
+        lease_ms=lease,
+        heartbeat_ms=_heartbeat(heartbeat_ms, lease),
+        poll_ms=_period("poll_ms", poll_ms),
+        recover_every_ms=_period("recover_every_ms", recover_every_ms),
+        repair_every_ms=_period("repair_every_ms", repair_every_ms),
         retention=retention,
-        timeout_ms=worker_timeout_ms(options.get("timeout_ms")),
-        single_owner=checks.flag("single_owner", options.get("single_owner", False)),
-        release_others=checks.flag(
-            "release_others", options.get("release_others", True)
-        ),
+        timeout_ms=worker_timeout_ms(timeout_ms),
+        single_owner=checks.flag("single_owner", single_owner),
+        release_others=checks.flag("release_others", release_others),
     )
 
 

@@ -106,7 +106,7 @@ class Worker:
     def request_stop(
         self, grace_s: float = DEFAULT_GRACE_S, *, process_exits: bool = False
     ) -> None:
-        """Begin to stop, and return at once; `stop` waits."""
+        """Begin to stop as `stop` does, and return at once; safe in a listener."""
         with self._lock:
             self._stop_wanted = True
             if self._state is State.RUNNING:
@@ -227,6 +227,7 @@ class Worker:
                 self._hub,
                 clock=self._app.clock,
                 on_ownership_lost=self.request_stop,
+                on_drained=self._close_aside,
             )
             engine.prepare(lambda: self._stop_wanted)
             self._app.subscribe(self.wake)  # before the first look: none is missed
@@ -274,6 +275,12 @@ class Worker:
                 raise KeyboardInterrupt
         if failure:
             raise failure[0]
+
+    def _close_aside(self, engine: Engine) -> None:
+        """Finish a stop that was only requested: nobody may be waiting in `stop`."""
+        threading.Thread(
+            target=self._close, args=(engine,), name="jobfence-close", daemon=True
+        ).start()
 
     def _close(self, engine: Engine) -> None:
         with self._closing:  # of two stops at once the second returns after the first

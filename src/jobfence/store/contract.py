@@ -324,12 +324,8 @@ class OwnershipStore(Protocol):
         """
         Own the database for `ttl_ms` milliseconds; False while another worker does.
 
-        A worker that owns it already owns it anew.
+        Called again by its owner it is renewed from now.
         """
-        ...
-
-    def renew_ownership(self, worker_id: str, *, ttl_ms: int) -> bool:
-        """Own it `ttl_ms` longer from now; False if it is another's, or nobody's."""
         ...
 
     def release_ownership(self, worker_id: str) -> None:
