@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from jobfence.statemachine.policy import is_derived, resolve_concurrency
-from jobfence.store.sql import locks
+from jobfence.store.sql import locks, writes
 from jobfence.store.sql.rows import Row
 from jobfence.store.sql.statements import counters
 from jobfence.store.sql.tx import Tx
@@ -42,7 +42,7 @@ def counters_for(
     present = {str(row["concurrency_key"]) for row in known}
     made = set()
     for key in [] if skip_locked else sorted(set(caps) - present):
-        if make_counter(tx, key, caps[key]):
+        if writes.make_counter(tx, key, caps[key]):
             made.add(key)
     rows = locks.counter_rows(tx, caps, skip_locked=skip_locked)
     return {
@@ -57,23 +57,17 @@ def _corrected(tx: Tx, row: Row, cap: int, *, made: bool) -> Row:
     if made:
         after["active_count"] = held_count(tx, key)
         if after["active_count"] != row["active_count"]:
-            tx.run(
+            writes.counter(
+                tx,
                 counters.set_active(tx.schema),
-                at_key=key,
+                key,
+                "count",
                 set_active=after["active_count"],
             )
     if is_derived(key) and row["max_concurrency"] != cap:
-        tx.run(counters.set_cap(tx.schema), at_key=key, set_cap=cap)
+        writes.counter(tx, counters.set_cap(tx.schema), key, "set_cap", set_cap=cap)
         after["max_concurrency"] = cap
     return after
-
-
-def make_counter(tx: Tx, key: str, cap: int) -> bool:
-    """Insert a counter at zero if there is none; say whether this call may have."""
-    statement = tx.room.insert_if_missing(tx.schema.concurrency)
-    return bool(
-        tx.changed(statement, concurrency_key=key, max_concurrency=cap, active_count=0)
-    )
 
 
 def held_count(tx: Tx, key: str) -> int:

@@ -11,7 +11,7 @@ from jobfence.statemachine.policy import derived_key
 from jobfence.statemachine.states import JobStatus
 from jobfence.statemachine.table import Trigger, row as table_row
 from jobfence.statemachine.values import Handoff
-from jobfence.store.sql import locks
+from jobfence.store.sql import locks, writes
 from jobfence.store.sql.acks import lease_values
 from jobfence.store.sql.caps import adopted, counters_for, differs
 from jobfence.store.sql.moving import Effects, move_job
@@ -77,8 +77,8 @@ def claim(tx: Tx, ask: Ask, *, holding_counters: bool = False) -> Claimed:
         if not found or not _take(tx, state, found):
             break
     for key, n in sorted(state.reserved.items()):
-        won = tx.changed(counters.reserve(tx.schema), at_key=key, n=n)
-        assert won == 1, f"counter of {key!r} changed while it was locked"
+        won = writes.counter(tx, counters.reserve(tx.schema), key, "reserve", n=n)
+        assert won, f"counter of {key!r} changed while it was locked"
     return Claimed(state.taken, bool(state.busy))
 
 

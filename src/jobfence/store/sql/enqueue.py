@@ -17,8 +17,7 @@ from jobfence.statemachine.errors import (
 from jobfence.statemachine.options import Prepared
 from jobfence.statemachine.policy import Concurrency, is_derived, resolve_concurrency
 from jobfence.statemachine.states import JobStatus
-from jobfence.store.sql import locks
-from jobfence.store.sql.caps import make_counter
+from jobfence.store.sql import locks, writes
 from jobfence.store.sql.rows import Row, job_from
 from jobfence.store.sql.statements import counters, jobs, others
 from jobfence.store.sql.tx import Tx
@@ -96,7 +95,7 @@ def check_cap(tx: Tx, explicit: Concurrency) -> None:
                 raise ConcurrencyConflict(explicit.key, registered, explicit.cap)
             return
         # Somebody else may make it at the same moment: then theirs counts.
-        make_counter(tx, explicit.key, explicit.cap)
+        writes.make_counter(tx, explicit.key, explicit.cap)
 
 
 def _original(tx: Tx, request: Prepared) -> str | None:
@@ -159,6 +158,7 @@ def new_row(tx: Tx, new: NewJob, **columns: object) -> dict[str, Any]:
         "timeout_ms": request.timeout_ms,
         "execution_mode": request.execution_mode,
         "origin_id": None,
+        "rev": 0,
         **columns,
     }
 
@@ -177,8 +177,11 @@ def insert_rows(tx: Tx, rows: Sequence[dict[str, Any]]) -> None:
         # An existing counter is not even touched: a caller's open transaction must not
         # hold one.
         for key in sorted(set(caps) - {row["concurrency_key"] for row in found}):
-            make_counter(tx, key, caps[key])
+            writes.make_counter(tx, key, caps[key])
     tx.connection.execute(insert(tx.schema.jobs), list(rows))
+    if tx.journal is not None:
+        for row in rows:
+            tx.journal.job("enqueue:enqueue", row)
 
 
 def requeue(tx: Tx, job_id: str, new_id: str) -> str:

@@ -15,6 +15,7 @@ from jobfence.statemachine.table import (
     Value,
     alternatives,
 )
+from jobfence.store.sql import writes
 from jobfence.store.sql.rows import Row
 from jobfence.store.sql.statements import counters, others
 from jobfence.store.sql.statements.moves import AT_ID, FENCE, NOW, SET, move, written
@@ -98,7 +99,10 @@ def move_job(
     if changed == 0:
         return None
     assert changed == 1, f"{transition.name} changed {changed} rows"
-    return written(transition, row, tx.now, given)
+    after = written(transition, row, tx.now, given)
+    if tx.journal is not None:
+        tx.journal.moved(transition, after)
+    return after
 
 
 _COMPARED = {
@@ -140,6 +144,8 @@ class Effects:
     def apply(self, tx: Tx) -> None:
         """Write it."""
         for key, job_id in sorted(self.ended):
-            tx.run(others.disown(tx.schema), at_key=key, at_job_id=job_id)
+            writes.schedule_key(
+                tx, others.disown(tx.schema), key, "disown", at_job_id=job_id
+            )
         for key, n in sorted(self.released.items()):
-            tx.run(counters.release(tx.schema), at_key=key, n=n)
+            writes.counter(tx, counters.release(tx.schema), key, "release", n=n)

@@ -10,8 +10,8 @@ from jobfence.statemachine.policy import (
 )
 from jobfence.statemachine.states import JobStatus
 from jobfence.statemachine.values import QueueStats, Repair
-from jobfence.store.sql import locks
-from jobfence.store.sql.caps import counters_for, held_count, make_counter
+from jobfence.store.sql import locks, writes
+from jobfence.store.sql.caps import counters_for, held_count
 from jobfence.store.sql.statements import counters, jobs, others
 from jobfence.store.sql.tx import Tx
 
@@ -22,7 +22,7 @@ NO_SUCH_QUEUE = ""
 def set_concurrency(tx: Tx, key: str, cap: int) -> None:
     """Set a key's cap, making its counter from the handed-off jobs if new (C3)."""
     counters_for(tx, {key: cap})
-    tx.run(counters.set_cap(tx.schema), at_key=key, set_cap=cap)
+    writes.counter(tx, counters.set_cap(tx.schema), key, "set_cap", set_cap=cap)
     tx.wake = True
 
 
@@ -100,8 +100,13 @@ def adopt_batch(
     ids = list(found.scalars())
     if not ids:
         return 0
-    locks.job_rows(tx, ids)
-    return tx.changed(others.adopt_many(tx.schema), in_ids=ids, **values)
+    before = locks.job_rows(tx, ids)
+    changed = tx.changed(others.adopt_many(tx.schema), in_ids=ids, **values)
+    if tx.journal is not None:
+        for row in tx.rows(jobs.by_ids(tx.schema), in_ids=ids):
+            if row["rev"] != before[str(row["id"])]["rev"]:
+                tx.journal.job("adopt_policy:adopt_policy", row)
+    return changed
 
 
 def repair_candidates(tx: Tx) -> tuple[int, list[str]]:
@@ -126,7 +131,7 @@ def repair(tx: Tx, key: str) -> Repair | None:
         cap = tx.scalar(counters.latest_cap(tx.schema), at_key=key)
         if cap is None:
             return None
-        make_counter(tx, key, cap)
+        writes.make_counter(tx, key, cap)
         row = locks.counter_rows(tx, [key])[key]
         previous, missing = 0, True
     else:
@@ -135,7 +140,9 @@ def repair(tx: Tx, key: str) -> Repair | None:
     if active == row["active_count"] and not missing:
         return None
     if active != row["active_count"]:
-        tx.run(counters.set_active(tx.schema), at_key=key, set_active=active)
+        writes.counter(
+            tx, counters.set_active(tx.schema), key, "repair", set_active=active
+        )
     tx.wake = True
     return Repair(key, previous, active)
 

@@ -5,10 +5,11 @@ from collections.abc import Collection, Mapping
 from jobfence.statemachine.errors import InvalidOption, UnreadableJob
 from jobfence.statemachine.states import JobStatus
 from jobfence.statemachine.values import Handoff, Job
+from jobfence.store.sql import writes
 from jobfence.store.sql.claim import claim_filter
 from jobfence.store.sql.rows import Row, handoff_of, job_from, logger, readable
 from jobfence.store.sql.schema import ended_columns
-from jobfence.store.sql.statements import claims, counters, jobs
+from jobfence.store.sql.statements import claims, jobs
 from jobfence.store.sql.tx import Tx
 
 _LOOK_AHEAD = 20
@@ -115,7 +116,10 @@ def prune_batch(tx: Tx, status: JobStatus, ttl_ms: int, size: int) -> tuple[int,
         in_ids=sorted(str(row["id"]) for row in rows),
         ended_by=ended_by,
     )
+    if tx.journal is not None:
+        for row in rows:
+            tx.journal.deleted("job", str(row["id"]), row["rev"])
     keys = {row["concurrency_key"] for row in rows} - {None}
     for key in sorted(str(each) for each in keys):
-        tx.run(counters.delete_unused(tx.schema), at_key=key)
+        writes.delete_counter(tx, key)
     return len(rows), deleted

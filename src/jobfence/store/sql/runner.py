@@ -171,6 +171,7 @@ def in_transaction(
         tx = Tx(connection, settings)
         begin(tx, call.mode)
         result = call.work(tx)
+        tx.finish()
         before_commit()
         transaction.commit()
     return result, tx.wake
@@ -219,6 +220,7 @@ class JoinedRunner:
             if not self._ready.done:
                 prepare(tx, self._ready)
             result = call.work(tx)
+            tx.finish()
             savepoint.commit()
         except DBAPIError as error:
             # After a deadlock MySQL has undone everything, savepoints too.

@@ -11,7 +11,7 @@ from jobfence.statemachine.values import (
     Wake,
     WakeOutcome,
 )
-from jobfence.store.sql import locks
+from jobfence.store.sql import locks, writes
 from jobfence.store.sql.enqueue import NewJob, check_cap, insert_rows, new_row
 from jobfence.store.sql.moving import choose, move_job
 from jobfence.store.sql.rows import Row, job_from
@@ -23,12 +23,7 @@ from jobfence.store.sql.tx import Tx
 def replace_scheduled(tx: Tx, key: str, job_id: str, request: Prepared) -> Replacement:
     """Make a new job the key's owner; a queued owner before it is cancelled."""
     check_cap(tx, request.concurrency)
-    tx.run(
-        tx.room.insert_if_missing(tx.schema.schedule_keys),
-        schedule_key=key,
-        job_id=None,
-        last_order=0,
-    )
+    writes.make_schedule_key(tx, key)
     held = locks.schedule_keys(tx, [key])[key]
     previous = _owner(tx, held)
     if previous is not None and previous["status"] == JobStatus.QUEUED:
@@ -38,7 +33,14 @@ def replace_scheduled(tx: Tx, key: str, job_id: str, request: Prepared) -> Repla
     new = NewJob(job_id, request)
     row = new_row(tx, new, schedule_key=key, schedule_order=last + 1)
     insert_rows(tx, [row])
-    tx.run(others.own(tx.schema), at_key=key, set_job_id=job_id, set_order=last + 1)
+    writes.schedule_key(
+        tx,
+        others.own(tx.schema),
+        key,
+        "own",
+        set_job_id=job_id,
+        set_order=last + 1,
+    )
     tx.wake = True
     if previous is None:
         return Replacement(job_id, None, None)
@@ -50,7 +52,9 @@ def cancel_scheduled(tx: Tx, key: str) -> Cancellation:
     held = locks.schedule_keys(tx, [key]).get(key)
     owner = None if held is None else _owner(tx, held)
     if held is not None and held["job_id"] is not None:
-        tx.run(others.disown(tx.schema), at_key=key, at_job_id=held["job_id"])
+        writes.schedule_key(
+            tx, others.disown(tx.schema), key, "disown", at_job_id=held["job_id"]
+        )
     if owner is None:
         return Cancellation(None, CancelOutcome.NOT_FOUND)
     tx.wake = True

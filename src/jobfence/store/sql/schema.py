@@ -13,58 +13,37 @@ from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import (
-    BigInteger,
-    Boolean,
     CheckConstraint,
-    Column,
     Index,
-    Integer,
     MetaData,
     Table,
     UniqueConstraint,
-    false,
     text,
 )
-from sqlalchemy.types import TypeEngine
 
 from jobfence.statemachine.errors import InvalidOption
 from jobfence.statemachine.states import JobStatus
 from jobfence.statemachine.table import HANDOFF_COLUMNS, TABLE, Value
 from jobfence.store.dialects.naming import MYSQL_NAMES
-from jobfence.store.sql.types import Key, LongText
+from jobfence.store.sql.columns import (
+    concurrency_columns,
+    idempotency_columns,
+    job_columns,
+    journal_columns,
+    lock_columns,
+    migration_columns,
+    owner_columns,
+    queue_columns,
+    schedule_columns,
+)
 
 VERSION = 3
-ID_LENGTH = 255
-DIGEST_LENGTH = 64
-# "queue:" and a queue's name.
-CONCURRENCY_KEY_LENGTH = 261
-
 _PREFIX = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,29}\Z")
 _OPTIONS: dict[str, Any] = {
     f"{name}_{option}": value
     for name in MYSQL_NAMES
     for option, value in (("engine", "InnoDB"), ("charset", "utf8mb4"))
 }
-
-
-def _column(
-    name: str,
-    kind: TypeEngine[Any],
-    *,
-    since: int = 1,
-    null: bool = False,
-    key: bool = False,
-    default: str | None = None,
-) -> Column[Any]:
-    return Column(
-        name,
-        kind,
-        primary_key=key,
-        nullable=null,
-        server_default=None if default is None else text(default),
-        autoincrement=False,
-        info={"since": since},
-    )
 
 
 def ended_columns() -> dict[JobStatus, str]:
@@ -117,14 +96,15 @@ class Schema:
             )
         self.prefix = prefix
         self.metadata = MetaData(schema=schema)
-        self.jobs = self._table("jobs", 1, *_job_columns(), *self._job_checks())
-        self.concurrency = self._table("concurrency", 1, *_concurrency_columns())
-        self.migrations = self._table("migrations", 1, *_migration_columns())
-        self.locks = self._table("locks", 1, *_lock_columns(), only=MYSQL_NAMES)
-        self.schedule_keys = self._table("schedule_keys", 2, *_schedule_columns())
-        self.idempotency = self._table("idempotency", 3, *_idempotency_columns())
-        self.queues = self._table("queues", 3, *_queue_columns())
-        self.owners = self._table("owners", 3, *_owner_columns())
+        self.jobs = self._table("jobs", 1, *job_columns(), *self._job_checks())
+        self.concurrency = self._table("concurrency", 1, *concurrency_columns())
+        self.migrations = self._table("migrations", 1, *migration_columns())
+        self.locks = self._table("locks", 1, *lock_columns(), only=MYSQL_NAMES)
+        self.schedule_keys = self._table("schedule_keys", 2, *schedule_columns())
+        self.idempotency = self._table("idempotency", 3, *idempotency_columns())
+        self.queues = self._table("queues", 3, *queue_columns())
+        self.owners = self._table("owners", 3, *owner_columns())
+        self.journal = self._table("journal", 3, *journal_columns())
         self._add_indexes()
 
     def _table(
@@ -224,113 +204,6 @@ def _on_mysql(*_: Any, dialect: Any, **__: Any) -> bool:
 
 def _unless_mysql(*_: Any, dialect: Any, **__: Any) -> bool:
     return dialect.name not in MYSQL_NAMES
-
-
-def _job_columns() -> list[Column[Any]]:
-    time = BigInteger
-    return [
-        _column("id", Key(ID_LENGTH), key=True),
-        _column("name", Key(255)),
-        _column("queue", Key(255)),
-        _column("args", LongText()),
-        _column("kwargs", LongText()),
-        _column("args_digest", Key(DIGEST_LENGTH)),
-        _column("status", Key(16)),
-        _column("priority", Integer()),
-        _column("priority_explicit", Boolean()),
-        _column("attempts", Integer(), default="0"),
-        _column("max_retries", Integer()),
-        _column("handoffs", Integer(), default="0"),
-        _column("created_at_ms", time()),
-        _column("scheduled_at_ms", time()),
-        _column("handed_off_at_ms", time(), null=True),
-        _column("handoff_id", Key(ID_LENGTH), null=True),
-        _column("worker_id", Key(ID_LENGTH), null=True),
-        _column("lease_ms", Integer(), null=True),
-        _column("lease_expires_at_ms", time(), null=True),
-        _column("last_handoff_id", Key(ID_LENGTH), null=True),
-        _column("last_worker_id", Key(ID_LENGTH), null=True),
-        _column("last_handed_off_at_ms", time(), null=True),
-        _column("last_ack", Key(32), null=True),
-        _column("completed_at_ms", time(), null=True),
-        _column("failed_at_ms", time(), null=True),
-        _column("cancelled_at_ms", time(), null=True),
-        _column("last_error", LongText(medium=True), null=True),
-        _column("concurrency_key", Key(CONCURRENCY_KEY_LENGTH), null=True),
-        _column("max_concurrency", Integer(), null=True),
-        Column(
-            "cancel_requested",
-            Boolean(),
-            nullable=False,
-            server_default=false(),
-            info={"since": 1},
-        ),
-        _column("schedule_key", Key(255), null=True, since=2),
-        _column("schedule_order", BigInteger(), null=True, since=3),
-        _column("timeout_ms", Integer(), null=True, since=3),
-        _column("execution_mode", Key(16), since=3, default="'inline'"),
-        _column("origin_id", Key(ID_LENGTH), null=True, since=3),
-    ]
-
-
-def _concurrency_columns() -> list[Any]:
-    return [
-        _column("concurrency_key", Key(CONCURRENCY_KEY_LENGTH), key=True),
-        _column("max_concurrency", Integer()),
-        _column("active_count", Integer(), default="0"),
-        CheckConstraint("max_concurrency > 0 AND active_count >= 0"),
-    ]
-
-
-def _migration_columns() -> list[Any]:
-    return [_column("version", Integer(), key=True), _column("at_ms", BigInteger())]
-
-
-def _lock_columns() -> list[Any]:
-    return [_column("lock_key", Key(DIGEST_LENGTH), key=True)]
-
-
-def _schedule_columns() -> list[Any]:
-    return [
-        _column("schedule_key", Key(255), key=True, since=2),
-        _column("job_id", Key(ID_LENGTH), null=True, since=2),
-        _column("last_order", BigInteger(), since=3, default="0"),
-    ]
-
-
-def _idempotency_columns() -> list[Any]:
-    return [
-        _column("scope", Key(DIGEST_LENGTH), key=True, since=3),
-        _column("name", Key(255), since=3),
-        _column("queue", Key(255), since=3),
-        _column("idempotency_key", Key(255), since=3),
-        _column("job_id", Key(ID_LENGTH), since=3),
-        _column("request", LongText(), since=3),
-        _column("created_at_ms", BigInteger(), since=3),
-    ]
-
-
-def _queue_columns() -> list[Any]:
-    return [
-        _column("queue", Key(255), key=True, since=3),
-        _column("max_concurrent", Integer(), null=True, since=3),
-        _column("priority", Integer(), since=3, default="0"),
-        Column(
-            "paused",
-            Boolean(),
-            nullable=False,
-            server_default=false(),
-            info={"since": 3},
-        ),
-    ]
-
-
-def _owner_columns() -> list[Any]:
-    return [
-        _column("name", Key(64), key=True, since=3),
-        _column("worker_id", Key(ID_LENGTH), since=3),
-        _column("expires_at_ms", BigInteger(), since=3),
-    ]
 
 
 @lru_cache(maxsize=32)

@@ -4,7 +4,7 @@ from jobfence.statemachine.errors import HandoffIdInUse, UnreadableJob
 from jobfence.statemachine.states import JobStatus
 from jobfence.statemachine.table import Trigger
 from jobfence.statemachine.values import Cancellation, CancelOutcome, Handoff
-from jobfence.store.sql import locks
+from jobfence.store.sql import locks, writes
 from jobfence.store.sql.caps import adopted, counters_for, differs
 from jobfence.store.sql.claim import Ask, adopt, hand_off, reject
 from jobfence.store.sql.moving import Effects, choose, move_job
@@ -35,7 +35,7 @@ def claim_job(tx: Tx, job_id: str, ask: Ask, *, chosen: bool) -> Handoff | None:
     key, cap = after["concurrency_key"], after["max_concurrency"]
     if isinstance(key, str) and isinstance(cap, int):
         counters_for(tx, {key: cap})
-        if not tx.changed(counters.reserve(tx.schema), at_key=key, n=1):
+        if not writes.counter(tx, counters.reserve(tx.schema), key, "reserve", n=1):
             return None
     handoff = hand_off(tx, after, handoff_id, ask)
     assert handoff is not None, "a locked, due job could not be handed off"

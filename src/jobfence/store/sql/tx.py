@@ -12,6 +12,7 @@ from jobfence.statemachine.ids import IdFactory
 from jobfence.statemachine.policy import NO_POLICY, QueuePolicy
 from jobfence.statemachine.retry import RetryPolicy
 from jobfence.store.dialects.base import Room
+from jobfence.store.sql.journal import Journal
 from jobfence.store.sql.rows import Row
 from jobfence.store.sql.schema import Schema
 from jobfence.store.sql.statements import others
@@ -28,6 +29,7 @@ class Settings:
     lease_ms: int | None
     retry_policy: RetryPolicy
     max_handoffs: int | None
+    journal: bool
     ids: IdFactory
     handoff_ids: IdFactory
 
@@ -57,8 +59,13 @@ class Tx:
     settings: Settings
     joined: bool = False
     wake: bool = False
+    journal: Journal | None = None
     _now: int | None = None
     _policies: Policies | None = field(default=None)
+
+    def __post_init__(self) -> None:
+        if self.settings.journal:
+            self.journal = Journal()
 
     @property
     def schema(self) -> Schema:
@@ -83,6 +90,11 @@ class Tx:
         if isinstance(clock, DatabaseClock):
             return self.room.now_ms(self.connection)
         return clock.now_ms()
+
+    def finish(self) -> None:
+        """Write the journal, as the transaction's last statement."""
+        if self.journal is not None:
+            self.journal.write(self)
 
     def time_so_far(self) -> int:
         """Return `now` if it was read, else the clock: for reads before the locks."""

@@ -48,7 +48,7 @@ def reserve(schema: Schema) -> Update:
             counters.c.concurrency_key == bindparam("at_key"),
             active + bindparam("n") <= cap,
         )
-        .values(active_count=active + bindparam("n"))
+        .values(active_count=active + bindparam("n"), rev=counters.c.rev + 1)
     )
 
 
@@ -66,7 +66,7 @@ def release(schema: Schema) -> Update:
     return (
         update(counters)
         .where(counters.c.concurrency_key == bindparam("at_key"))
-        .values(active_count=case((less > 0, less), else_=0))
+        .values(active_count=case((less > 0, less), else_=0), rev=counters.c.rev + 1)
     )
 
 
@@ -77,7 +77,7 @@ def set_cap(schema: Schema) -> Update:
     return (
         update(counters)
         .where(counters.c.concurrency_key == bindparam("at_key"))
-        .values(max_concurrency=bindparam("set_cap"))
+        .values(max_concurrency=bindparam("set_cap"), rev=counters.c.rev + 1)
     )
 
 
@@ -88,7 +88,7 @@ def set_active(schema: Schema) -> Update:
     return (
         update(counters)
         .where(counters.c.concurrency_key == bindparam("at_key"))
-        .values(active_count=bindparam("set_active"))
+        .values(active_count=bindparam("set_active"), rev=counters.c.rev + 1)
     )
 
 

@@ -168,7 +168,7 @@ def ended(schema: Schema, status: JobStatus) -> Select[Any]:
     jobs = schema.jobs.c
     at = jobs[ended_columns()[status]]
     return (
-        select(jobs.id, jobs.concurrency_key)
+        select(jobs.id, jobs.concurrency_key, jobs.rev)
         .where(at <= bindparam("ended_by"), jobs.status == status.value)
         .order_by(at, jobs.id)
         .limit(bindparam("row_limit"))

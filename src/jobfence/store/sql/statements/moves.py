@@ -47,7 +47,11 @@ def move(jobs: Table, row: Transition, *, whole: bool = False) -> Update:
     values = {name: _value(jobs, name, value) for name, value in row.writes.items()}
     # The order of SET matters on MySQL, which runs it from left to right; no value here
     # reads another column, so any order is right (asserted by a test).
-    return update(jobs).where(*where).values(status=row.dest.value, **values)
+    return (
+        update(jobs)
+        .where(*where)
+        .values(status=row.dest.value, rev=jobs.c.rev + 1, **values)
+    )
 
 
 def _stored(source: JobStatus | None) -> str:
@@ -91,6 +95,7 @@ def written(
     """Return the stored row as this UPDATE leaves it, from the row that was locked."""
     after = dict(before)
     after["status"] = row.dest.value
+    after["rev"] = before["rev"] + 1
     for name, value in row.writes.items():
         if value is Value.INCREMENT:
             old = before[name]

@@ -42,7 +42,11 @@ def own(schema: Schema) -> Update:
     return (
         update(table)
         .where(table.c.schedule_key == bindparam("at_key"))
-        .values(job_id=bindparam("set_job_id"), last_order=bindparam("set_order"))
+        .values(
+            job_id=bindparam("set_job_id"),
+            last_order=bindparam("set_order"),
+            rev=table.c.rev + 1,
+        )
     )
 
 
@@ -56,7 +60,7 @@ def disown(schema: Schema) -> Update:
             table.c.schedule_key == bindparam("at_key"),
             table.c.job_id == bindparam("at_job_id"),
         )
-        .values(job_id=None)
+        .values(job_id=None, rev=table.c.rev + 1)
     )
 
 
@@ -208,6 +212,7 @@ def adopt_many(schema: Schema) -> Update:
             ),
             (jobs.max_concurrency, case((derived, cap), else_=jobs.max_concurrency)),
             (jobs.concurrency_key, case((derived, key), else_=jobs.concurrency_key)),
+            (jobs.rev, jobs.rev + 1),
         )
     )
 
