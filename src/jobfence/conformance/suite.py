@@ -1,14 +1,27 @@
 """The suite: all layers that need nothing but the contract."""
 
 from jobfence.conformance.examples.acknowledging import Acknowledging
+from jobfence.conformance.examples.caps import Caps
 from jobfence.conformance.examples.enqueueing import Enqueueing
 from jobfence.conformance.examples.identity import Identity
+from jobfence.conformance.examples.operating import Operating
+from jobfence.conformance.examples.ordering import Ordering
 from jobfence.conformance.examples.recovering import Recovering
+from jobfence.conformance.examples.schedules import Schedules
 from jobfence.conformance.matrix import Matrix
 from jobfence.conformance.stateful.machine import Stateful
 
 
 class JobStoreSuite(
-    Matrix, Enqueueing, Identity, Acknowledging, Recovering, Stateful
+    Matrix,
+    Enqueueing,
+    Identity,
+    Acknowledging,
+    Recovering,
+    Caps,
+    Schedules,
+    Ordering,
+    Operating,
+    Stateful,
 ):
     """Subclass this, write `open_store`, and run pytest."""

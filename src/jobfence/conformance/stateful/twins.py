@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from enum import Enum
-
+from functools import cache
 from jobfence.conformance.picture import all_jobs
+from jobfence.statemachine.canonical import canonical
 from jobfence.statemachine.errors import JobfenceError
 from jobfence.statemachine.options import JobRequest
-from jobfence.statemachine.values import Handoff, Job, Settlement
+from jobfence.statemachine.values import Handoff, Settlement
 from jobfence.store.contract import JobStore
 
 
@@ -107,6 +107,15 @@ class Divergence(AssertionError):
 _MOST_SHOWN = 6
 
 
+class Word(str):
+    """A text that is shown without quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
 Read = tuple[str, tuple[object, ...], dict[str, object]]
 
 
@@ -173,29 +182,34 @@ class Side:
 
     def plain(self, value: object, *, as_id: bool = False) -> object:
         """Return the value with refs in the place of ids, ready to be compared."""
-        if as_id and isinstance(value, str):
-            return self.ref("job", value)
-        if isinstance(value, Handoff):
-            self._held[self.ref("handoff", value.handoff_id)] = value
-        if isinstance(value, JobfenceError):
-            return self._error(value)
-        if is_dataclass(value) and not isinstance(value, type):
-            return self._fields(value)
+        if value is None or type(value) is int:
+            return value
+        if isinstance(value, bool):
+            return Word(value)  # else True would equal 1
+        if isinstance(value, str):
+            return self.ref("job", value) if as_id else str(value)
         if isinstance(value, list | tuple):
             return [self.plain(each, as_id=as_id) for each in value]
         if isinstance(value, Mapping):
-            return {_bare(key): self.plain(value[key]) for key in sorted(value)}
-        return _bare(value)
+            return {str(key): self.plain(value[key]) for key in sorted(value)}
+        if isinstance(value, JobfenceError):
+            return self._error(value)
+        if isinstance(value, Handoff):
+            self._held[self.ref("handoff", value.handoff_id)] = value
+        return self._fields(value) if is_dataclass(value) else value
 
     def _fields(self, value: object) -> dict[str, object]:
         found: dict[str, object] = {"is": type(value).__name__}
-        for each in fields(value):  # type: ignore[arg-type]  checked by the caller
-            content = getattr(value, each.name)
-            kind = _id_kind(value, each.name)
-            if kind is not None and isinstance(content, str):
-                found[each.name] = self.ref(kind, content)
+        for name in _names(type(value)):
+            content = getattr(value, name)
+            if content is None:
+                found[name] = None
+            elif name in _ID_KINDS:
+                found[name] = self.ref(_ID_KINDS[name], content)
+            elif name in _JSON_COLUMNS:
+                found[name] = Word(canonical(content, name))  # 1, 1.0, True differ
             else:
-                found[each.name] = self.plain(content)
+                found[name] = self.plain(content)
         return found
 
     def _error(self, error: JobfenceError) -> dict[str, object]:
@@ -228,20 +242,20 @@ _COMPARED_OF_ERRORS = (
     "handoff_id",
 )
 _ERROR_IDS = {"job_id": "job", "handoff_id": "handoff"}
-_JOB_IDS = ("id", "origin_id", "job_id", "previous_job_id")
-_HANDOFF_IDS = ("handoff_id", "last_handoff_id")
+_ID_KINDS = {
+    "id": "job",
+    "job_id": "job",
+    "origin_id": "job",
+    "previous_job_id": "job",
+    "handoff_id": "handoff",
+    "last_handoff_id": "handoff",
+}
+_JSON_COLUMNS = ("args", "kwargs")
 
 
-def _id_kind(value: object, name: str) -> str | None:
-    if name in _HANDOFF_IDS:
-        return "handoff"
-    if name in _JOB_IDS or (isinstance(value, Job) and name == "id"):
-        return "job"
-    return None
-
-
-def _bare(value: object) -> object:
-    return value.value if isinstance(value, Enum) else value
+@cache
+def _names(kind: type) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(kind))
 
 
 _SHORT = 100
@@ -283,6 +297,8 @@ def refs_in(answer: object) -> list[Ref]:
 
 def compare(expected: object, seen: object, path: str = "") -> list[Difference]:
     """Say where two plain values differ, the smallest parts only."""
+    if expected == seen:
+        return []
     found: list[Difference] = []
     if isinstance(expected, dict) and isinstance(seen, dict):
         for key in [*expected, *(key for key in seen if key not in expected)]:
@@ -294,8 +310,6 @@ def compare(expected: object, seen: object, path: str = "") -> list[Difference]:
             for index, (one, other) in enumerate(zip(expected, seen, strict=True)):
                 found += compare(one, other, f"{path}[{_name(one, index)}]")
             return found
-    elif expected == seen and type(expected) is type(seen):
-        return []
     return [Difference(path or "the answer", shorten(expected), shorten(seen))]
 
 

@@ -1,0 +1,301 @@
+"""Rules C: caps, queue policies, and counters that are mended."""
+
+import pytest
+
+from jobfence.conformance.base import SuiteBase
+from jobfence.conformance.bench import LEASE_MS, Bench, held, there
+from jobfence.conformance.capabilities import Capability, requires
+from jobfence.statemachine.errors import ConcurrencyConflict, InvalidOption
+from jobfence.statemachine.policy import QueuePolicy
+from jobfence.statemachine.states import JobStatus
+from jobfence.statemachine.values import Repair
+from jobfence.store.contract import JobStore
+
+
+def keyed(store: JobStore, key: str, cap: int, number: int = 1) -> list[str]:
+    """Enqueue jobs with an explicit key."""
+    return [
+        store.enqueue("mail", [each], concurrency_key=key, max_concurrency=cap)
+        for each in range(number)
+    ]
+
+
+class Caps(SuiteBase):
+    """Part of layer (b)."""
+
+    def test_a_full_key_is_passed_over(self, bench: Bench) -> None:
+        """Rules O1, C4, cases A20, A62: and has its turn when a slot is free."""
+        store = bench.open()
+        first, blocked = keyed(store, "serial", 1, 2)
+        (free,) = keyed(store, "other", 1)
+        handoff = held(store, first)
+        available = store.next_available()
+        assert available is not None
+        assert available.id == free
+        with bench.unchanged(store, "C4"):
+            assert store.claim_job(blocked) is None
+        store.complete(first, handoff.handoff_id)
+        available = store.next_available()
+        assert available is not None
+        assert available.id == blocked
+
+    def test_a_batch_respects_the_cap(self, bench: Bench) -> None:
+        """Rule C6, case F26: two of ten, and the rest of the batch is others'."""
+        store = bench.open()
+        keyed(store, "k", 2, 10)
+        (free,) = keyed(store, "l", 1)
+        taken = store.claim(10)
+        assert [each.job.concurrency_key for each in taken] == ["k", "k", "l"]
+        assert taken[-1].job.id == free
+        assert store.claim(10) == []
+
+    def test_a_backlog_hides_nothing(self, bench: Bench) -> None:
+        """Rule C6, case F46: a full key with a thousand jobs ahead."""
+        store = bench.open()
+        keyed(store, "k", 1)
+        store.claim()
+        for _ in range(10):
+            keyed(store, "k", 1, 30)
+        (other,) = keyed(store, "l", 1)
+        assert [each.job.id for each in store.claim(1)] == [other]
+
+    @pytest.mark.parametrize(
+        "way", ["complete", "fail", "exhaust", "reschedule", "return", "recover", "abort"]
+    )
+    def test_every_way_out_frees_the_slot_once(self, bench: Bench, way: str) -> None:
+        """Rule C5, cases A82, F28: exactly one more can be claimed."""
+        store = bench.open()
+        retries = 0 if way == "exhaust" else 3
+        pair = {"concurrency_key": "k", "max_concurrency": 2}
+        job_id = store.enqueue("mail", max_retries=retries, **pair)  # type: ignore[arg-type]
+        other = held(store, keyed(store, "k", 2)[0])
+        handoff_id = held(store, job_id).handoff_id
+        keyed(store, "k", 2, 3)
+        assert store.claim(5) == []
+        if way == "abort":
+            store.cancel(job_id)
+        if way == "recover":
+            store.extend_lease(other.job.id, other.handoff_id, lease_ms=LEASE_MS * 9)
+            bench.clock.advance(LEASE_MS)
+            assert len(store.recover_expired()) == 1
+        elif way in ("fail", "exhaust"):
+            store.fail(job_id, handoff_id, "no")
+        elif way == "reschedule":
+            store.reschedule(job_id, handoff_id, delay_ms=10**6)
+        elif way == "complete":
+            store.complete(job_id, handoff_id)
+        else:
+            store.return_to_queue(job_id, handoff_id)
+        assert len(store.claim(5)) == 1, f"C5: after {way}"
+        for late in (store.complete, store.return_to_queue):
+            late(job_id, handoff_id)
+        assert store.claim(5) == [], f"C5: a late answer after {way} freed a slot"
+
+    def test_an_explicit_pair_replaces_the_queue_s(self, bench: Bench) -> None:
+        """Rule C2, cases A4, A65."""
+        store = bench.open(queues={"builds": QueuePolicy(5)})
+        job_id = store.enqueue(
+            "mail", queue="builds", concurrency_key="account:1", max_concurrency=1
+        )
+        job = there(store, job_id)
+        assert (job.concurrency_key, job.max_concurrency) == ("account:1", 1)
+
+    def test_a_queue_has_a_cap(self, bench: Bench) -> None:
+        """Rule C2, case A64."""
+        store = bench.open(queues={"builds": QueuePolicy(2)})
+        ids = [store.enqueue("mail", queue="builds") for _ in range(3)]
+        job = there(store, ids[0])
+        assert (job.concurrency_key, job.max_concurrency) == ("queue:builds", 2)
+        handoffs = [store.claim_job(job_id) for job_id in ids]
+        assert [each is not None for each in handoffs] == [True, True, False]
+        assert handoffs[0] is not None
+        store.complete(ids[0], handoffs[0].handoff_id)
+        assert store.claim_job(ids[2]) is not None
+
+    def test_another_cap_for_a_key_is_a_conflict(self, bench: Bench) -> None:
+        """Rule C3, case A61: nothing is written; the registered cap still holds."""
+        store = bench.open()
+        keyed(store, "account:1", 2)
+        with bench.unchanged(store, "C3"), pytest.raises(ConcurrencyConflict) as found:
+            keyed(store, "account:1", 3)
+        assert (found.value.registered, found.value.given) == (2, 3)
+
+    def test_a_cap_can_be_changed(self, bench: Bench) -> None:
+        """Rule C3: the counter's cap is the authority; a lower one drains first."""
+        store = bench.open()
+        keyed(store, "k", 1, 5)
+        assert len(store.claim(5)) == 1
+        store.set_concurrency("k", 3)
+        taken = store.claim(5)
+        assert len(taken) == 2
+        store.set_concurrency("k", 1)
+        for each in taken:
+            assert store.claim(5) == [], "C5: a cap below what runs admits none"
+            store.complete(each.job.id, each.handoff_id)
+        assert store.claim(5) == []
+        keyed(store, "k", 1)
+
+    def test_a_cap_can_be_set_before_any_job(self, bench: Bench) -> None:
+        """Rule C3."""
+        store = bench.open()
+        store.set_concurrency("k", 2)
+        with pytest.raises(ConcurrencyConflict):
+            keyed(store, "k", 1)
+        keyed(store, "k", 2)
+
+    @pytest.mark.parametrize(
+        ("key", "cap"), [("queue:builds", 1), ("", 1), ("k", 0), ("k", True)]
+    )
+    def test_a_bad_cap_is_refused(self, bench: Bench, key: str, cap: int) -> None:
+        """Rules C3 and E1."""
+        store = bench.open()
+        with bench.unchanged(store, "E1"), pytest.raises(InvalidOption):
+            store.set_concurrency(key, cap)
+
+    def test_a_changed_queue_cap_is_no_conflict(self, bench: Bench) -> None:
+        """Rule C3, cases A67, F31: adopted by the next claim."""
+        old = bench.open(queues={"builds": QueuePolicy(1)})
+        old.enqueue("mail", queue="builds")
+        store = bench.open(queues={"builds": QueuePolicy(3)})
+        job = there(store, store.enqueue("mail", queue="builds"))
+        assert job.max_concurrency == 3
+        taken = store.claim(5)
+        assert len(taken) == 2
+        assert {each.job.max_concurrency for each in taken} == {3}
+
+    def test_a_claim_applies_the_policy_of_now(self, bench: Bench) -> None:
+        """Rules C8 and M13: key, cap and priority, and returns what is committed."""
+        plain = bench.open()
+        ids = [plain.enqueue("mail", queue="builds") for _ in range(2)]
+        store = bench.open(queues={"builds": QueuePolicy(1, priority=6)})
+        (handoff,) = store.claim(5)
+        job = handoff.job
+        assert job == there(store, ids[0])
+        assert (job.concurrency_key, job.max_concurrency) == ("queue:builds", 1)
+        assert job.priority == 6
+
+    def test_a_refused_slot_keeps_the_adopted_key(self, bench: Bench) -> None:
+        """Rule C8: the one write that a refusal keeps."""
+        plain = bench.open()
+        ids = [plain.enqueue("mail", queue="builds") for _ in range(2)]
+        store = bench.open(queues={"builds": QueuePolicy(1)})
+        assert len(store.claim(5)) == 1
+        job = there(store, ids[1])
+        assert job.status is JobStatus.QUEUED
+        assert (job.concurrency_key, job.max_concurrency) == ("queue:builds", 1)
+
+    def test_policies_are_adopted_only_by_claims_and_on_request(
+        self, bench: Bench
+    ) -> None:
+        """Rule C7, cases A73, A76: adopted, changed, released."""
+        plain = bench.open()
+        job_id = plain.enqueue("mail", queue="builds")
+        store = bench.open(queues={"builds": QueuePolicy(2, priority=3)})
+        store.ensure_ready()
+        assert there(store, job_id).concurrency_key is None
+        store.reconcile_queue_policies()
+        job = there(store, job_id)
+        assert (job.concurrency_key, job.max_concurrency) == ("queue:builds", 2)
+        assert job.priority == 3
+        bench.open(queues={}).reconcile_queue_policies()
+        job = there(store, job_id)
+        assert (job.concurrency_key, job.max_concurrency) == (None, None)
+        assert job.priority == 0
+
+    def test_a_held_job_keeps_the_key_it_was_claimed_under(self, bench: Bench) -> None:
+        """Rule C7: and releases exactly that one."""
+        store = bench.open(queues={"builds": QueuePolicy(1)})
+        ids = [store.enqueue("mail", queue="builds") for _ in range(2)]
+        handoff = held(store, ids[0])
+        store.reconcile_queue_policies({"builds": QueuePolicy()})
+        assert there(store, ids[0]).concurrency_key == "queue:builds"
+        assert there(store, ids[1]).concurrency_key is None
+        store.complete(ids[0], handoff.handoff_id)
+        store.reconcile_queue_policies({"builds": QueuePolicy(1)})
+        assert store.claim_job(ids[1]) is not None
+
+    def test_a_store_without_opinion_goes_by_the_durable_policies(
+        self, bench: Bench
+    ) -> None:
+        """Rule C0: a process without configuration never strips caps."""
+        configured = bench.open(queues={"builds": QueuePolicy(1, priority=2)})
+        configured.reconcile_queue_policies()
+        plain = bench.open()
+        ids = [plain.enqueue("mail", queue="builds") for _ in range(2)]
+        job = there(plain, ids[0])
+        assert (job.concurrency_key, job.max_concurrency) == ("queue:builds", 1)
+        assert job.priority == 2
+        plain.reconcile_queue_policies()
+        assert there(plain, ids[0]).concurrency_key == "queue:builds"
+        assert len(plain.claim(5)) == 1
+
+    def test_queues_not_named_are_released_unless_told(self, bench: Bench) -> None:
+        """Rule C7: several services on one database."""
+        store = bench.open()
+        policies = {"a": QueuePolicy(1), "b": QueuePolicy(1)}
+        store.reconcile_queue_policies(policies)
+        jobs = {queue: store.enqueue("mail", queue=queue) for queue in policies}
+        store.reconcile_queue_policies({"a": QueuePolicy(2)}, release_others=False)
+        assert there(store, jobs["a"]).max_concurrency == 2
+        assert there(store, jobs["b"]).max_concurrency == 1
+        store.reconcile_queue_policies({"a": QueuePolicy(2)})
+        assert there(store, jobs["b"]).max_concurrency is None
+
+    def test_an_explicit_priority_is_never_touched(self, bench: Bench) -> None:
+        """Rule C7."""
+        store = bench.open()
+        own = store.enqueue("mail", queue="builds", priority=0)
+        derived = store.enqueue("mail", queue="builds")
+        store.reconcile_queue_policies({"builds": QueuePolicy(priority=9)})
+        assert (there(store, own).priority, there(store, derived).priority) == (0, 9)
+
+    def test_a_healthy_pass_repairs_nothing(self, bench: Bench) -> None:
+        """Rule C9."""
+        store = bench.open()
+        keyed(store, "k", 2, 3)
+        store.claim(5)
+        with bench.unchanged(store, "C9"):
+            report = store.reconcile_active_concurrency()
+        assert (report.candidate_count, report.repaired_count) == (0, 0)
+        assert (report.repairs, report.repairs_truncated_count) == ((), 0)
+
+    @requires(Capability.COUNTER_ROWS)
+    def test_a_drifted_counter_is_mended(self, bench: Bench) -> None:
+        """Rule C9, cases A74, A166: not by readiness, by asking."""
+        store, door = bench.open(), bench.backdoor
+        keyed(store, "k", 3, 4)
+        assert len(store.claim(1)) == 1
+        door.set_active("k", 17)
+        store.ensure_ready()
+        assert store.claim(5) == []
+        assert door.counters()["k"] == (3, 17)
+        report = store.reconcile_active_concurrency()
+        assert report.repairs == (Repair("k", 17, 1),)
+        assert (report.checked_count, report.candidate_count) == (1, 1)
+        assert door.counters()["k"] == (3, 1)
+        assert len(store.claim(5)) == 2
+
+    @requires(Capability.COUNTER_ROWS)
+    def test_a_missing_counter_is_made_again(self, bench: Bench) -> None:
+        """Rule C9: with the jobs' cap, and counted from zero in the report."""
+        store, door = bench.open(), bench.backdoor
+        keyed(store, "k", 3, 2)
+        store.claim(1)
+        door.drop_counter("k")
+        report = store.reconcile_active_concurrency()
+        assert report.repairs == (Repair("k", 0, 1),)
+        assert door.counters()["k"] == (3, 1)
+
+    @requires(Capability.COUNTER_ROWS)
+    def test_a_report_lists_ten_repairs(self, bench: Bench) -> None:
+        """Rule C9."""
+        store, door = bench.open(), bench.backdoor
+        for number in range(12):
+            keyed(store, f"k{number:02}", 1)
+            door.set_active(f"k{number:02}", 1)
+        report = store.reconcile_active_concurrency()
+        assert report.repaired_count == 12
+        assert [each.concurrency_key for each in report.repairs] == [
+            f"k{number:02}" for number in range(10)
+        ]
+        assert report.repairs_truncated_count == 2
