@@ -1,9 +1,10 @@
 """The suite on the in-memory store, which is also its model."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from jobfence.conformance import ALL, Capability, JobStoreSuite, Model
-from jobfence.conformance.bench import Backdoor
+from jobfence.conformance.model import MemoryBackdoor
+from jobfence.store import MemoryJobStore
 
 
 class TestMemoryJobStore(JobStoreSuite):
@@ -12,8 +13,8 @@ class TestMemoryJobStore(JobStoreSuite):
     )
     model: ClassVar = Model()
 
-    def open_store(self, namespace, **settings):  # type: ignore[no-untyped-def]
+    def open_store(self, namespace: str, **settings: Any) -> MemoryJobStore:
         return self.model.open_store(namespace, **settings)
 
-    def open_backdoor(self, namespace: str) -> Backdoor:
+    def open_backdoor(self, namespace: str) -> MemoryBackdoor:
         return self.model.open_backdoor(namespace)

@@ -50,7 +50,7 @@ class SuiteBase:
         """
         raise NotImplementedError(f"{type(self).__name__} does not say open_store")
 
-    def open_backdoor(self, namespace: str) -> Backdoor | None:
+    def open_backdoor(self, namespace: str) -> Backdoor | None:  # noqa: ARG002
         """Return a way past the store into this namespace's data, if there is one."""
         return None
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import StrEnum
-from typing import TypeVar
+from typing import Self, TypeVar
 
 Test = TypeVar("Test", bound=Callable[..., None])
 
@@ -57,7 +57,7 @@ class Capabilities(frozenset[Capability]):
 
     def __new__(
         cls, have: Iterable[Capability], reasons: Mapping[Capability, str] | None = None
-    ) -> "Capabilities":
+    ) -> Self:
         """Make the set; `reasons` is for those left out."""
         made = super().__new__(cls, have)
         made.reasons = dict(reasons or {})

@@ -9,6 +9,7 @@ Every other column, and every other job, must be as it was.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any
 
 import pytest
 
@@ -154,7 +155,7 @@ def fires(trigger: Trigger, job: Job, *, spent: bool = False) -> Transition | No
 
 def after(job: Job, row: Transition, now: int, given: Mapping[str, object]) -> Job:
     """Return the job as the row's writes leave it."""
-    columns: dict[str, object] = {"status": row.dest}
+    columns: dict[str, Any] = {"status": row.dest}
     for column, value in row.writes.items():
         if column in NOT_IN_A_JOB:
             continue
@@ -168,7 +169,7 @@ def after(job: Job, row: Transition, now: int, given: Mapping[str, object]) -> J
             columns[column] = getattr(job, column) + 1
         else:
             columns[column] = given[column]
-    return replace(job, **columns)  # type: ignore[arg-type]  columns by name
+    return replace(job, **columns)
 
 
 NOT_IN_A_JOB = ("lease_ms", "last_ack")  # stored, and seen only by what follows
@@ -267,7 +268,9 @@ class Matrix(SuiteBase):
         assert not found, f"{row.rule}: recovery, {case}:\n  " + "\n  ".join(found)
         text = str(MAX_HANDOFFS) if row.name == "give_up" else "interrupted"
         assert text in (seen.last_error or ""), f"M8: last_error is {seen.last_error!r}"
-        assert seen in moved, f"M8: the answer lacks the job as recovery left it: {moved}"
+        assert seen in moved, (
+            f"M8: the answer lacks the job as recovery left it: {moved}"
+        )
         late = acknowledge(store, Trigger.COMPLETE, job.id, scene.ids[Which.RIGHT])
         assert late.stale, f"M18: a completion after recovery was {late.result}"
         assert there(store, job.id) == seen, "M18: a stale completion wrote"
@@ -311,7 +314,7 @@ class Matrix(SuiteBase):
             assert handoff is None, f"M2: claim_job took a job that is {case}"
             assert take(store) == before, f"M2: a refused claim_job wrote, {case}"
             return
-        given: dict[str, object] = {
+        given: dict[str, Any] = {
             "handoff_id": "own",
             "worker_id": "w",
             "lease_expires_at_ms": now + 7_000,
@@ -337,4 +340,3 @@ class Matrix(SuiteBase):
             expected = replace(job, priority=7)
         found = row_differences(expected, there(store, job.id))
         assert not found, f"C7: reconcile, {case}:\n  " + "\n  ".join(found)
-

@@ -33,8 +33,8 @@ def take(store: JobStore) -> Picture:
         jobs=jobs,
         counts=dict(store.counts()),
         queues=_queue_stats(store),
-        next_available=available and available.id,
-        next_scheduled=later and later.id,
+        next_available=None if available is None else available.id,
+        next_scheduled=None if later is None else later.id,
     )
 
 

@@ -1,5 +1,7 @@
 """Rules M2 to M19 and B: handoffs, their fences, and retries."""
 
+from typing import Any
+
 import pytest
 
 from jobfence.conformance.base import SuiteBase
@@ -47,9 +49,9 @@ class Acknowledging(SuiteBase):
 
     def test_a_policy_of_its_own_is_asked(self, bench: Bench) -> None:
         """Rule B1, case F43: capped, whatever the number of failures."""
-        store = bench.open(retry_policy=ExponentialRetry(
-                base_ms=1_000, factor=5.0, max_ms=70_000
-            ))
+        store = bench.open(
+            retry_policy=ExponentialRetry(base_ms=1_000, factor=5.0, max_ms=70_000)
+        )
         job_id = store.enqueue("mail", max_retries=100)
         for delay in (1_000, 5_000, 25_000, 70_000, 70_000):
             ack = store.fail(job_id, held(store, job_id).handoff_id, "no")
@@ -116,18 +118,20 @@ class Acknowledging(SuiteBase):
     def test_an_acknowledgement_asked_again_is_repeated(self, bench: Bench) -> None:
         """Rule M18, cases A79, F74: the reply was lost, the slot released once."""
         store, other = bench.open(), bench.open()
-        pair = {"concurrency_key": "k", "max_concurrency": 1}
-        job_id = store.enqueue("mail", **pair)  # type: ignore[arg-type]
+        pair: dict[str, Any] = {"concurrency_key": "k", "max_concurrency": 1}
+        job_id = store.enqueue("mail", **pair)
         handoff = held(store, job_id)
         first = store.complete(job_id, handoff.handoff_id)
         again = other.complete(job_id, handoff.handoff_id)
         assert (first.result, again.result) == (AckResult.ACCEPTED, AckResult.REPEATED)
         assert again.job == first.job == there(store, job_id)
         assert bool(again)
-        store.enqueue("mail", **pair)  # type: ignore[arg-type]
+        store.enqueue("mail", **pair)
         assert len(store.claim(2)) == 1
 
-    def test_repeated_is_the_same_kind_by_the_latest_handoff(self, bench: Bench) -> None:
+    def test_repeated_is_the_same_kind_by_the_latest_handoff(
+        self, bench: Bench
+    ) -> None:
         """Rule M18: another text or delay does not matter, another kind does."""
         store = bench.open()
         job_id = store.enqueue("mail")
@@ -297,12 +301,12 @@ class Acknowledging(SuiteBase):
     ) -> None:
         """Rule M21: its slot comes back."""
         store = bench.open()
-        pair = {"concurrency_key": "k", "max_concurrency": 1}
-        job_id = store.enqueue("mail", **pair)  # type: ignore[arg-type]
+        pair: dict[str, Any] = {"concurrency_key": "k", "max_concurrency": 1}
+        job_id = store.enqueue("mail", **pair)
         held(store, job_id)
         bench.backdoor.damage(job_id)
         bench.clock.advance(LEASE_MS)
         assert store.recover_expired() == []
         assert store.counts()[JobStatus.FAILED] == 1
-        store.enqueue("mail", **pair)  # type: ignore[arg-type]
+        store.enqueue("mail", **pair)
         assert len(store.claim()) == 1

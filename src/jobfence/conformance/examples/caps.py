@@ -1,5 +1,7 @@
 """Rules C: caps, queue policies, and counters that are mended."""
 
+from typing import Any
+
 import pytest
 
 from jobfence.conformance.base import SuiteBase
@@ -60,14 +62,15 @@ class Caps(SuiteBase):
         assert [each.job.id for each in store.claim(1)] == [other]
 
     @pytest.mark.parametrize(
-        "way", ["complete", "fail", "exhaust", "reschedule", "return", "recover", "abort"]
+        "way",
+        ["complete", "fail", "exhaust", "reschedule", "return", "recover", "abort"],
     )
     def test_every_way_out_frees_the_slot_once(self, bench: Bench, way: str) -> None:
         """Rule C5, cases A82, F28: exactly one more can be claimed."""
         store = bench.open()
         retries = 0 if way == "exhaust" else 3
-        pair = {"concurrency_key": "k", "max_concurrency": 2}
-        job_id = store.enqueue("mail", max_retries=retries, **pair)  # type: ignore[arg-type]
+        pair: dict[str, Any] = {"concurrency_key": "k", "max_concurrency": 2}
+        job_id = store.enqueue("mail", max_retries=retries, **pair)
         other = held(store, keyed(store, "k", 2)[0])
         handoff_id = held(store, job_id).handoff_id
         keyed(store, "k", 2, 3)

@@ -1,6 +1,7 @@
 """Rules E1 to E3, E6 and E7: what is stored, and what is refused."""
 
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 
@@ -144,9 +145,9 @@ class Enqueueing(SuiteBase):
     ) -> None:
         """Rule E1, cases A13, A59, A101, F83."""
         store = bench.open()
-        given: dict[str, object] = {"name": "mail", option: value}
+        given: dict[str, Any] = {"name": "mail", option: value}
         with bench.unchanged(store, "E1"), pytest.raises(InvalidOption) as refused:
-            store.enqueue(**given)  # type: ignore[arg-type]  wrong on purpose
+            store.enqueue(**given)
         paired = {"concurrency_key": "max_concurrency"}
         paired |= {"max_concurrency": "concurrency_key"}
         missing_half = option in paired and refused.value.value is None
@@ -160,18 +161,33 @@ class Enqueueing(SuiteBase):
 
     @pytest.mark.parametrize(("args", "path"), BAD_VALUES)
     def test_what_json_cannot_carry_is_refused_by_its_path(
-        self, bench: Bench, args: list[object], path: str
+        self, bench: Bench, args: list[Any], path: str
     ) -> None:
         """Rule E2, cases F58, F59."""
         store = bench.open()
-        with bench.unchanged(store, "E2"), pytest.raises(ValueError, match="JSON|must") as refused:
-            store.enqueue("mail", args)  # type: ignore[arg-type]  wrong on purpose
+        with (
+            bench.unchanged(store, "E2"),
+            pytest.raises(ValueError, match=r"JSON|must") as refused,
+        ):
+            store.enqueue("mail", args)
         assert path in str(refused.value)
 
     def test_values_come_back_exactly(self, bench: Bench) -> None:
         """Rule E2: big integers, NUL, floats, nesting, astral characters."""
         store = bench.open()
-        args = [2**70, -(2**63), "a\0b", 0.1, 1e300, -0.0, [], {}, "😀", True, None]
+        args: list[Any] = [
+            2**70,
+            -(2**63),
+            "a\0b",
+            0.1,
+            1e300,
+            -0.0,
+            [],
+            {},
+            "😀",
+            True,
+            None,
+        ]
         job = there(store, store.enqueue("mail", args, {"deep": [[[{"x": [1]}]]]}))
         assert list(job.args) == args
         assert [type(each) for each in job.args] == [type(each) for each in args]
@@ -216,7 +232,9 @@ class Enqueueing(SuiteBase):
     def test_jobs_of_one_millisecond_stay_in_order(self, bench: Bench) -> None:
         """Rule E7, through two instances: first in, first out."""
         one, other = bench.open(), bench.open()
-        ids = [(one, other)[number % 2].enqueue("mail", [number]) for number in range(20)]
+        ids = [
+            (one, other)[number % 2].enqueue("mail", [number]) for number in range(20)
+        ]
         assert [job.id for job in one.list_jobs()] == ids
         assert [each.job.id for each in other.claim(20)] == ids
         assert sorted(ids) == ids

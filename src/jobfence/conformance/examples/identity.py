@@ -1,5 +1,7 @@
 """Rules E4, E5 and E8: dedupe while queued, and idempotency keys."""
 
+from typing import Any
+
 import pytest
 
 from jobfence.conformance.base import SuiteBase
@@ -10,13 +12,13 @@ from jobfence.statemachine.states import JobStatus
 from jobfence.store.contract import JobStore
 
 
-def once(store: JobStore, *args: object, **options: object) -> str:
+def once(store: JobStore, *args: Any, **options: Any) -> str:
     """Enqueue with dedupe."""
     return store.enqueue(
         "mail",
-        args,  # type: ignore[arg-type]
+        args,
         deduplicate_while_queued=True,
-        **options,  # type: ignore[arg-type]
+        **options,
     )
 
 
@@ -51,13 +53,13 @@ class Identity(SuiteBase):
         ],
     )
     def test_another_identity_is_another_job(
-        self, bench: Bench, other: dict[str, object]
+        self, bench: Bench, other: dict[str, Any]
     ) -> None:
         """Rule E4."""
         store = bench.open()
         first = once(store, 1)
         given = {"name": "mail", "args": [1], **other}
-        second = store.enqueue(**given, deduplicate_while_queued=True)  # type: ignore[arg-type]
+        second = store.enqueue(**given, deduplicate_while_queued=True)
         assert second != first
         assert store.counts()[JobStatus.QUEUED] == 2
 
@@ -105,9 +107,9 @@ class Identity(SuiteBase):
     def test_names_apart_share_a_key_and_no_identity(self, bench: Bench) -> None:
         """Rule E4, case A86."""
         store = bench.open()
-        pair = {"concurrency_key": "shared", "max_concurrency": 5}
+        pair: dict[str, Any] = {"concurrency_key": "shared", "max_concurrency": 5}
         ids = {
-            store.enqueue(name, deduplicate_while_queued=True, **pair)  # type: ignore[arg-type]
+            store.enqueue(name, deduplicate_while_queued=True, **pair)
             for name in ("JobA", "JobB")
         }
         assert len(ids) == 2
@@ -184,14 +186,14 @@ class Identity(SuiteBase):
         ],
     )
     def test_another_request_under_the_key_is_a_conflict(
-        self, bench: Bench, other: dict[str, object]
+        self, bench: Bench, other: dict[str, Any]
     ) -> None:
         """Rules E5 and E8: compared as given, so a spelled-out default differs."""
         store = bench.open()
         store.enqueue("mail", [1], idempotency_key="i")
-        given: dict[str, object] = {"args": [1], "idempotency_key": "i", **other}
+        given: dict[str, Any] = {"args": [1], "idempotency_key": "i", **other}
         with bench.unchanged(store, "E5"), pytest.raises(IdempotencyConflict):
-            store.enqueue("mail", **given)  # type: ignore[arg-type]
+            store.enqueue("mail", **given)
 
     @requires(Capability.IDEMPOTENCY)
     def test_the_scope_of_a_key_is_name_and_queue(self, bench: Bench) -> None:

@@ -1,5 +1,7 @@
 """Rules R and T: retention, cancelling, pausing, settling, wake-ups, reopening."""
 
+from typing import Any
+
 import pytest
 
 from jobfence.conformance.base import SuiteBase
@@ -152,8 +154,8 @@ class Operating(SuiteBase):
     def test_settling_acknowledges_then_claims(self, bench: Bench) -> None:
         """Rule T5: slots and jobs just freed can be claimed by it."""
         store = bench.open()
-        pair = {"concurrency_key": "k", "max_concurrency": 1}
-        ids = [store.enqueue("mail", [each], **pair) for each in range(2)]  # type: ignore[arg-type]
+        pair: dict[str, Any] = {"concurrency_key": "k", "max_concurrency": 1}
+        ids = [store.enqueue("mail", [each], **pair) for each in range(2)]
         (first,) = store.claim(5)
         acks, handoffs = store.settle([Settlement.complete(first)], claim=5)
         assert [ack.result for ack in acks] == ["accepted"]
@@ -198,13 +200,14 @@ class Operating(SuiteBase):
         store.enqueue("mail")
         (first,) = store.claim()
         done = Settlement.complete(first)
-        for bad in (
-            lambda: store.settle([done, Settlement.reschedule(first, -1)]),
-            lambda: store.settle([done], claim=-1),
-            lambda: store.settle([done], lease_ms=0),
-        ):
+        bad: list[tuple[list[Settlement], dict[str, Any]]] = [
+            ([done, Settlement.reschedule(first, -1)], {}),
+            ([done], {"claim": -1}),
+            ([done], {"lease_ms": 0}),
+        ]
+        for acks, options in bad:
             with bench.unchanged(store, "T5"), pytest.raises(InvalidOption):
-                bad()
+                store.settle(acks, **options)
 
     @requires(Capability.WAKE_UPS)
     def test_a_commit_that_makes_work_due_calls_back(self, bench: Bench) -> None:

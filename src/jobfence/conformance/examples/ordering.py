@@ -1,5 +1,7 @@
 """Rules O and R2: order, listings and figures."""
 
+from typing import Any
+
 import pytest
 
 from jobfence.conformance.base import SuiteBase
@@ -38,7 +40,9 @@ class Ordering(SuiteBase):
         """Rules O1 and C2, cases A68, A70."""
         queues = {"urgent": QueuePolicy(priority=10), "sweep": QueuePolicy(priority=-5)}
         store = bench.open(queues=queues)
-        ids = [store.enqueue("mail", queue=queue) for queue in ("sweep", "low", "urgent")]
+        ids = [
+            store.enqueue("mail", queue=queue) for queue in ("sweep", "low", "urgent")
+        ]
         assert [each.job.id for each in store.claim(3)] == ids[::-1]
 
     def test_a_recovered_job_keeps_its_place(self, bench: Bench) -> None:
@@ -77,9 +81,9 @@ class Ordering(SuiteBase):
         """Rule O2."""
         store = bench.open()
         store.enqueue("mail", priority=9, scheduled_at=START_MS + 9)
-        pair = {"concurrency_key": "k", "max_concurrency": 1}
-        held(store, store.enqueue("mail", **pair))  # type: ignore[arg-type]
-        first = store.enqueue("mail", scheduled_at=START_MS + 5, **pair)  # type: ignore[arg-type]
+        pair: dict[str, Any] = {"concurrency_key": "k", "max_concurrency": 1}
+        held(store, store.enqueue("mail", **pair))
+        first = store.enqueue("mail", scheduled_at=START_MS + 5, **pair)
         scheduled = store.next_scheduled()
         assert scheduled is not None
         assert scheduled.id == first
@@ -100,7 +104,10 @@ class Ordering(SuiteBase):
         taken = store.claim(9, queues=["b"], execution_modes=["process"])
         assert [each.job.id for each in taken] == [ids["b", "process"]]
         taken = store.claim(9, queues=["a"])
-        assert [each.job.id for each in taken] == [ids["a", "inline"], ids["a", "process"]]
+        assert [each.job.id for each in taken] == [
+            ids["a", "inline"],
+            ids["a", "process"],
+        ]
 
     @pytest.mark.parametrize("limit", [-1, 10_001, 1.5, True, "1"])
     def test_a_bad_limit_of_a_claim_is_refused(self, bench: Bench, limit: int) -> None:

@@ -1,5 +1,7 @@
 """Rules L: leases, and recovery from workers that are gone."""
 
+from types import EllipsisType
+
 import pytest
 
 from jobfence.conformance.base import SuiteBase
@@ -7,6 +9,7 @@ from jobfence.conformance.bench import LEASE_MS, START_MS, Bench, held, there
 from jobfence.statemachine.errors import InvalidOption
 from jobfence.statemachine.policy import QueuePolicy
 from jobfence.statemachine.states import JobStatus
+from jobfence.store.contract import Lease
 
 
 class Recovering(SuiteBase):
@@ -32,14 +35,14 @@ class Recovering(SuiteBase):
     @pytest.mark.parametrize("store_lease", [None, 5_000])
     @pytest.mark.parametrize("claim_lease", [None, 7_000, ...])
     def test_the_lease_is_the_call_s_else_the_store_s(
-        self, bench: Bench, store_lease: int | None, claim_lease: int | None
+        self, bench: Bench, store_lease: int | None, claim_lease: Lease
     ) -> None:
         """Rule L1: None means no lease at all."""
         store = bench.open(lease_ms=store_lease)
         store.enqueue("mail")
         (handoff,) = store.claim(lease_ms=claim_lease)
-        length = store_lease if claim_lease is ... else claim_lease
-        expected = None if length is None else START_MS + length
+        length = store_lease if isinstance(claim_lease, EllipsisType) else claim_lease
+        expected = START_MS + length if isinstance(length, int) else None
         assert handoff.lease_expires_at_ms == expected
         assert handoff.job.lease_expires_at_ms == expected
 

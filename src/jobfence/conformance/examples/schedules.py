@@ -1,5 +1,7 @@
 """Rules K: stable schedule keys."""
 
+from typing import Any
+
 import pytest
 
 from jobfence.conformance.base import SuiteBase
@@ -198,9 +200,9 @@ class Schedules(SuiteBase):
     def test_a_replacement_takes_no_identity(self, bench: Bench, option: str) -> None:
         """Rule K3."""
         store = bench.open()
-        given: dict[str, object] = {option: True if option[0] == "d" else "i"}
+        given: dict[str, Any] = {option: True if option[0] == "d" else "i"}
         with bench.unchanged(store, "K3"), pytest.raises(InvalidOption):
-            store.replace_scheduled(KEY, "mail", **given)  # type: ignore[arg-type]
+            store.replace_scheduled(KEY, "mail", **given)
 
     @requires(Capability.SCHEDULE_KEYS)
     def test_a_cap_conflict_leaves_the_old_owner(self, bench: Bench) -> None:
@@ -209,9 +211,7 @@ class Schedules(SuiteBase):
         store.set_concurrency("k", 1)
         owner = store.replace_scheduled(KEY, "mail").job_id
         with bench.unchanged(store, "C3"), pytest.raises(ConcurrencyConflict):
-            store.replace_scheduled(
-                KEY, "mail", concurrency_key="k", max_concurrency=2
-            )
+            store.replace_scheduled(KEY, "mail", concurrency_key="k", max_concurrency=2)
         assert current(store) == owner
 
     @requires(Capability.SCHEDULE_KEYS, Capability.RETENTION)

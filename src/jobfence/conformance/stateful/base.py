@@ -19,6 +19,7 @@ from jobfence.conformance.rules import RULES_OF
 from jobfence.conformance.stateful import drawing as draw
 from jobfence.conformance.stateful.twins import (
     Divergence,
+    Read,
     Ref,
     Side,
     Step,
@@ -149,7 +150,9 @@ class TwinMachine(RuleBasedStateMachine):
         """Compare everything that can be read, through the other instance."""
         if not self.sides:
             return
-        expected, seen = (each.state(self._reader, self._reads()) for each in self.sides)
+        expected, seen = (
+            each.state(self._reader, self._reads()) for each in self.sides
+        )
         self._agree(f"{RULES_OF[self._last]} (the state afterwards)", expected, seen)
         if self.backdoor is not None:
             self._agree(
@@ -158,8 +161,8 @@ class TwinMachine(RuleBasedStateMachine):
                 dict(self.backdoor.counters()),
             )
 
-    def _reads(self) -> list[tuple[str, tuple[object, ...], dict[str, object]]]:
-        reads: list[tuple[str, tuple[object, ...], dict[str, object]]] = [
+    def _reads(self) -> list[Read]:
+        reads: list[Read] = [
             ("counts", (), {}),
             ("next_available", (), {}),
             ("next_scheduled", (), {}),
@@ -167,6 +170,6 @@ class TwinMachine(RuleBasedStateMachine):
         if Capability.QUEUE_STATS in self.capabilities:
             reads.append(("queue_stats", (), {}))
         if Capability.SCHEDULE_KEYS in self.capabilities:
-            more = {"include_latest_terminal": True}
+            more: dict[str, object] = {"include_latest_terminal": True}
             reads += [("scheduled_job", (key,), more) for key in draw.KEYS]
         return reads

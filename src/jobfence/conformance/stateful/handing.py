@@ -21,8 +21,9 @@ class Handing(TwinMachine):
         found = dict(options)
         if isinstance(offset := found.pop("offset", None), int):
             found["scheduled_at"] = self.clock.now_ms() + offset
-        if pair := found.pop("concurrency", None):
-            found["concurrency_key"], found["max_concurrency"] = pair  # type: ignore[misc]  drawn as a pair
+        pair = found.pop("concurrency", None)
+        if isinstance(pair, tuple):
+            found["concurrency_key"], found["max_concurrency"] = pair
         if Capability.IDEMPOTENCY not in self.capabilities:
             found.pop("idempotency_key", None)
         return found
@@ -70,10 +71,14 @@ class Handing(TwinMachine):
     def enqueue_many(
         self, who: int, batch: list[tuple[str, tuple[object, ...], Options]]
     ) -> MultipleResults[Ref]:
-        requests = [Request(name, args, self.spelled(more)) for name, args, more in batch]
+        requests = [
+            Request(name, args, self.spelled(more)) for name, args, more in batch
+        ]
         return self.new_jobs(self.both(who, "enqueue_many", requests))
 
-    @rule(target=JOBS, who=draw.INSTANCES, number=st.integers(1, 3), key=draw.CONCURRENCY)
+    @rule(
+        target=JOBS, who=draw.INSTANCES, number=st.integers(1, 3), key=draw.CONCURRENCY
+    )
     def enqueue_work(
         self, who: int, number: int, key: tuple[str, int] | None
     ) -> MultipleResults[Ref]:

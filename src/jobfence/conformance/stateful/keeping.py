@@ -65,7 +65,9 @@ class Keeping(Handing):
         options: Options,
     ) -> MultipleResults[Ref]:
         return self.new_jobs(
-            self.both(who, "replace_scheduled", key, name, args, **self.spelled(options))
+            self.both(
+                who, "replace_scheduled", key, name, args, **self.spelled(options)
+            )
         )
 
     @precondition(when(Capability.SCHEDULE_KEYS))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from functools import cache
+
 from jobfence.conformance.picture import all_jobs
 from jobfence.statemachine.canonical import canonical
 from jobfence.statemachine.errors import JobfenceError
@@ -143,7 +143,11 @@ class Side:
         self.instances[who].on_commit_wake(woken)
 
     def call(
-        self, who: int, method: str, args: Sequence[object], kwargs: Mapping[str, object]
+        self,
+        who: int,
+        method: str,
+        args: Sequence[object],
+        kwargs: Mapping[str, object],
     ) -> object:
         """Call it with this side's ids, and return the answer with refs."""
         run: Callable[..., object] = getattr(self.instances[who], method)
@@ -180,7 +184,9 @@ class Side:
             self._refs[real_id], self._ids[found] = found, real_id
         return self._refs[real_id]
 
-    def plain(self, value: object, *, as_id: bool = False) -> object:
+    def plain(  # noqa: PLR0911  one per kind of value
+        self, value: object, *, as_id: bool = False
+    ) -> object:
         """Return the value with refs in the place of ids, ready to be compared."""
         if value is None or type(value) is int:
             return value
@@ -229,7 +235,6 @@ class Side:
         return found
 
 
-
 _ANSWERS_AN_ID = {"enqueue": True, "enqueue_many": True, "requeue": True}
 _COMPARED_OF_ERRORS = (
     "option",
@@ -253,9 +258,14 @@ _ID_KINDS = {
 _JSON_COLUMNS = ("args", "kwargs")
 
 
-@cache
+_NAMES: dict[type, tuple[str, ...]] = {}
+
+
 def _names(kind: type) -> tuple[str, ...]:
-    return tuple(each.name for each in fields(kind))
+    """Return the names of a dataclass's fields; asking the library is slow."""
+    if kind not in _NAMES:
+        _NAMES[kind] = tuple(each.name for each in fields(kind))
+    return _NAMES[kind]
 
 
 _SHORT = 100
@@ -305,11 +315,14 @@ def compare(expected: object, seen: object, path: str = "") -> list[Difference]:
             where = f"{path}.{key}" if path else str(key)
             found += compare(expected.get(key, _NONE), seen.get(key, _NONE), where)
         return found
-    if isinstance(expected, list) and isinstance(seen, list):
-        if len(expected) == len(seen):
-            for index, (one, other) in enumerate(zip(expected, seen, strict=True)):
-                found += compare(one, other, f"{path}[{_name(one, index)}]")
-            return found
+    if (
+        isinstance(expected, list)
+        and isinstance(seen, list)
+        and len(expected) == len(seen)
+    ):
+        for index, (one, other) in enumerate(zip(expected, seen, strict=True)):
+            found += compare(one, other, f"{path}[{_name(one, index)}]")
+        return found
     return [Difference(path or "the answer", shorten(expected), shorten(seen))]
 
 
