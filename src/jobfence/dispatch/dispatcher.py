@@ -66,12 +66,14 @@ class Dispatcher:
 
     def run(self) -> None:
         """Work until a drain has ended."""
-        while not self._drained():
+        while True:
             try:
                 pause = self.step()
             except Exception as error:  # noqa: BLE001  the loop must outlive any error
                 self._hub.error("dispatch", error)
                 pause = backoff_s(1)
+            if self._drained():
+                break
             self._board.wait(pause)
         try:
             self._return_unknown()

@@ -46,12 +46,13 @@ class Engine:
         )
         self.board = Board(settings.concurrency)
         self._launcher = Launcher(registry, store, settings, hub, clock=clock)
+        self.timer = Timer(clock, settings.poll_ms)
         self.dispatcher = Dispatcher(
             store,
             settings,
             self.board,
             hub,
-            timer=Timer(clock, settings.poll_ms),
+            timer=self.timer,
             make_run=self._launcher.make_run,
             launch=self._launcher.launch,
         )

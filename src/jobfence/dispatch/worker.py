@@ -18,6 +18,7 @@ from jobfence.dispatch.host import WorkerHost
 from jobfence.dispatch.maintenance import Maintenance
 from jobfence.dispatch.settings import WorkerOptions, worker_settings
 from jobfence.dispatch.signals import handled_by, in_main_thread
+from jobfence.statemachine.values import Job
 
 DEFAULT_GRACE_S = 30.0
 # The first signal drains, the second stops at once, the third does not wait at all.
@@ -179,6 +180,12 @@ class Worker:
         """
         engine = self._engine
         return engine is None or engine.board.wait_idle(timeout_s)
+
+    @property
+    def next_scheduled(self) -> Job | None:
+        """The job that the timer is set for: the next one to fall due, as last seen."""
+        engine = self._engine
+        return None if engine is None else engine.timer.armed_for
 
     def wake(self) -> None:
         """Look for work now."""

@@ -1,0 +1,497 @@
+"""The acceptance cases of the dispatcher, each by its id."""
+
+import threading
+
+from typing import Any
+
+import pytest
+
+from jobfence.dispatch import JobApp, Reschedule, current_job
+from jobfence.dispatch.events import (
+    CountersRepaired,
+    FrameworkError,
+    JobCompleted,
+    JobFailed,
+    JobRecovered,
+    JobRescheduled,
+    JobReturned,
+    JobStarted,
+    WorkerEvent,
+)
+from jobfence.statemachine.clock import ManualClock
+from jobfence.statemachine.errors import StoreUnavailable
+from jobfence.statemachine.policy import QueuePolicy
+from jobfence.statemachine.states import JobStatus
+from jobfence.statemachine.values import Settlement
+from jobfence.store.memory import MemoryData, MemoryJobStore
+from tests.dispatch.support import (
+    NEVER_MS,
+    PATIENCE_S,
+    START_MS,
+    World,
+    as_store,
+    idle,
+    once,
+    reached,
+)
+
+
+def test_A34_a_scheduled_job_runs_in_its_very_millisecond() -> None:
+    world = World()
+    runs: list[str] = []
+    world.app.job("n")(lambda: runs.append("run"))
+    job_id = world.app.options(scheduled_at=START_MS + 1000).enqueue("n")
+    with world.running() as worker:
+        idle(worker)
+        world.clock.advance(999)
+        idle(worker)
+        assert runs == []
+        assert world.status(job_id) is JobStatus.QUEUED
+        world.clock.advance(1)
+        idle(worker)
+    assert runs == ["run"]
+    assert world.status(job_id) is JobStatus.COMPLETED
+
+
+def test_A35_a_failure_is_retried_after_its_back_off() -> None:
+    world = World()
+    runs: list[str] = []
+
+    @world.app.job("n", max_retries=1)
+    def n() -> None:
+        runs.append("run")
+        if len(runs) == 1:
+            raise ValueError("the first time")
+
+    job_id = world.app.enqueue(n)
+    with world.running() as worker:
+        idle(worker)
+        job = world.job(job_id)
+        assert (job.status, job.attempts) == (JobStatus.QUEUED, 1)
+        assert job.scheduled_at_ms == START_MS + 10_000
+        assert "ValueError: the first time" in str(job.last_error)
+        world.clock.advance(10_000)
+        idle(worker)
+    assert world.status(job_id) is JobStatus.COMPLETED
+    (failed,) = world.seen.of(JobFailed)
+    assert (failed.attempts, failed.will_retry, failed.terminal) == (1, True, False)
+    assert len(runs) == 2
+
+
+def test_A37_a_job_that_comes_back_later_spends_no_attempt() -> None:
+    world = World()
+    runs: list[str] = []
+
+    @world.app.job("n", max_retries=0)
+    def n() -> None:
+        runs.append("run")
+        if len(runs) == 1:
+            raise Reschedule(500)
+
+    job_id = world.app.enqueue(n)
+    with world.running() as worker:
+        idle(worker)
+        job = world.job(job_id)
+        assert (job.attempts, job.scheduled_at_ms) == (0, START_MS + 500)
+        world.clock.advance(500)
+        idle(worker)
+    assert world.status(job_id) is JobStatus.COMPLETED
+    assert len(runs) == 2
+    assert [event.delay_ms for event in world.seen.of(JobRescheduled)] == [500]
+
+
+def test_A38_a_taken_key_hides_no_other_job() -> None:
+    world = World()
+    started = {name: threading.Event() for name in ("first", "second", "third")}
+    release = {name: threading.Event() for name in started}
+
+    @world.app.job("n")
+    def n(name: str) -> None:
+        started[name].set()
+        reached(release[name])
+
+    for name, key in (
+        ("first", "account:1"),
+        ("second", "account:1"),
+        ("third", "account:2"),
+    ):
+        world.app.options(concurrency_key=key, max_concurrency=1).enqueue(n, name)
+    with world.running(concurrency=3) as worker:
+        reached(started["first"])
+        reached(started["third"])
+        assert not started["second"].is_set()
+        release["first"].set()
+        reached(started["second"])
+        release["second"].set()
+        release["third"].set()
+        idle(worker)
+    assert world.store.counts()[JobStatus.COMPLETED] == 3
+
+
+def left_behind(world: World, *, count: int = 1, **options: Any) -> list[str]:
+    """Enqueue jobs and claim them as a worker that then dies, with a lease of 1 s."""
+    ids = [world.app.options(**options).enqueue("n") for _ in range(count)]
+    assert len(world.store.claim(count, worker_id="dead", lease_ms=1000)) == count
+    return ids
+
+
+def test_A43_a_job_that_was_left_behind_is_recovered_at_start_and_run_once() -> None:
+    world = World()
+    runs: list[str] = []
+    world.app.job("n", max_retries=1)(lambda: runs.append("run"))
+    (job_id,) = left_behind(world)
+    world.clock.advance(1000)
+    with world.running() as worker:
+        idle(worker)
+        job = world.job(job_id)
+        assert (job.status, job.attempts) == (JobStatus.QUEUED, 1)
+        assert [event.job.id for event in world.seen.of(JobRecovered)] == [job_id]
+        world.clock.advance(10_000)
+        idle(worker)
+    assert world.status(job_id) is JobStatus.COMPLETED
+    assert runs == ["run"]
+
+
+def test_a_live_worker_s_job_is_not_recovered_at_start() -> None:
+    world = World()
+    world.app.job("n")(lambda: None)
+    (job_id,) = left_behind(world)
+    world.clock.advance(999)
+    with world.running() as worker:
+        idle(worker)
+    assert world.status(job_id) is JobStatus.HANDED_OFF
+    assert world.seen.of(JobRecovered) == []
+
+
+def test_A44_what_is_recovered_gets_the_queue_s_new_cap() -> None:
+    data, clock = MemoryData(), ManualClock(START_MS)
+    before = World(MemoryJobStore(clock=clock, data=data))
+    before.app.job("n")(lambda: None)
+    first, second = left_behind(before, count=2, queue="recovered-serial")
+    clock.advance(1000)
+
+    policies = {"recovered-serial": QueuePolicy(1)}
+    world = World(MemoryJobStore(clock=clock, data=data, queues=policies))
+    started: list[str] = []
+    release, two_started = threading.Event(), threading.Barrier(3)
+
+    @world.app.job("n")
+    def n() -> None:
+        started.append(current_job().job.id)
+        if not release.is_set():
+            two_started.wait(PATIENCE_S)
+        reached(release)
+
+    third = world.app.options(queue="free", scheduled_at=clock.now_ms() + 10_000)
+    third_id = third.enqueue(n)
+    with world.running() as worker:
+        idle(worker)
+        clock.advance(10_000)
+        worker.wake()
+        two_started.wait(PATIENCE_S)
+        assert set(started) == {first, third_id}
+        assert world.job(first).concurrency_key == "queue:recovered-serial"
+        assert world.status(second) is JobStatus.QUEUED
+        release.set()
+        idle(worker)
+    assert world.store.counts()[JobStatus.COMPLETED] == 3
+    assert started.count(second) == 1
+
+
+def refuse_settling(world: World, trigger: str) -> None:
+    """Refuse the first `settle` with an acknowledgement of this kind, once."""
+    left = [StoreUnavailable("staged: the acknowledgement is refused")]
+
+    def refuse(acks: list[Settlement], **_options: object) -> None:
+        if left and any(ack.trigger == trigger for ack in acks):
+            raise left.pop()
+
+    world.staged.before["settle"] = refuse
+
+
+def test_A46_a_failure_that_could_not_be_stored_is_stored_later() -> None:
+    world = World()
+    runs: list[str] = []
+
+    @world.app.job("bad", max_retries=0)
+    def bad() -> None:
+        raise ValueError("bad")
+
+    world.app.job("good")(lambda: runs.append("run"))
+    refuse_settling(world, "fail")
+    bad_id, good_id = world.app.enqueue(bad), world.app.enqueue("good")
+    with world.running(concurrency=1) as worker:
+        idle(worker)
+    job = world.job(bad_id)
+    assert (job.status, job.attempts, job.handoffs) == (JobStatus.FAILED, 1, 1)
+    assert world.status(good_id) is JobStatus.COMPLETED
+    assert runs == ["run"]
+    assert world.seen.stages() == ["acknowledge"]
+
+
+def test_A47_a_reschedule_that_could_not_be_stored_is_stored_later() -> None:
+    world = World()
+    runs: list[str] = []
+
+    @world.app.job("later", max_retries=0)
+    def later() -> None:
+        runs.append("run")
+        if len(runs) == 1:
+            raise Reschedule(500)
+
+    world.app.job("good")(lambda: None)
+    refuse_settling(world, "reschedule")
+    later_id, good_id = world.app.enqueue(later), world.app.enqueue("good")
+    with world.running(concurrency=1) as worker:
+        idle(worker)
+        job = world.job(later_id)
+        assert (job.status, job.attempts) == (JobStatus.QUEUED, 0)
+        assert job.scheduled_at_ms == START_MS + 500
+        assert world.status(good_id) is JobStatus.COMPLETED
+        world.clock.advance(500)
+        idle(worker)
+    assert world.status(later_id) is JobStatus.COMPLETED
+    assert len(runs) == 2
+
+
+def test_A115_a_delay_out_of_bounds_is_an_ordinary_failure() -> None:
+    world = World()
+
+    @world.app.job("n", max_retries=0)
+    def n() -> None:
+        raise Reschedule(-1)
+
+    job_id = world.app.enqueue(n)
+    with world.running() as worker:
+        idle(worker)
+    job = world.job(job_id)
+    assert (job.status, job.attempts) == (JobStatus.FAILED, 1)
+    assert "delay_ms must be an integer from 0" in str(job.last_error)
+
+
+def test_A149_a_retry_that_is_due_later_arms_the_timer_at_start() -> None:
+    world = World()
+    world.app.job("n")(lambda: None)
+    job_id = world.app.enqueue("n")
+    (handoff,) = world.store.claim()
+    world.store.fail(job_id, handoff.handoff_id, "once")
+    with world.running() as worker:
+        idle(worker)
+        armed_for = worker.next_scheduled
+    assert armed_for is not None
+    assert (armed_for.id, armed_for.scheduled_at_ms) == (job_id, START_MS + 10_000)
+
+
+def test_A151_of_two_overlapping_stops_the_second_ends_after_the_first() -> None:
+    world = World()
+    started, release = threading.Event(), threading.Event()
+
+    @world.app.job("n")
+    def n() -> None:
+        started.set()
+        reached(release)
+
+    job_id = world.app.enqueue(n)
+    worker = world.worker()
+    worker.start()
+    reached(started)
+    states: list[object] = []
+
+    def stop() -> None:
+        worker.stop(NEVER_MS)
+        states.append(worker.state.name)
+
+    stops = [threading.Thread(target=stop) for _ in range(2)]
+    for each in stops:
+        each.start()
+    assert states == []
+    release.set()
+    for each in stops:
+        each.join(PATIENCE_S)
+    assert states == ["STOPPED", "STOPPED"]
+    assert world.status(job_id) is JobStatus.COMPLETED
+
+
+def test_A152_a_replacement_that_is_due_earlier_runs_in_its_time() -> None:
+    # The system's clock and no poll: only the timer can bring the job up.
+    store = MemoryJobStore()
+    world = World(store)
+    world.app = JobApp(as_store(world.staged))
+    ran = threading.Event()
+    world.app.job("late")(lambda: None)
+    world.app.job("early")(ran.set)
+    now = world.app.clock.now_ms()
+    first = store.replace_scheduled("key", "late", scheduled_at=now + 5000)
+    with world.running() as worker:
+        idle(worker)
+        store.replace_scheduled("key", "early", scheduled_at=now + 100)
+        assert ran.wait(2)
+        idle(worker)
+    assert world.status(first.job_id) is JobStatus.CANCELLED
+
+
+def test_A154_cancelling_the_earliest_job_arms_the_timer_for_the_next() -> None:
+    world = World()
+    runs: list[int] = []
+
+    @world.app.job("n")
+    def n(number: int) -> None:
+        runs.append(number)
+
+    first = world.app.options(scheduled_at=START_MS + 100).enqueue(n, 1)
+    second = world.app.options(scheduled_at=START_MS + 200).enqueue(n, 2)
+    with world.running() as worker:
+        idle(worker)
+        assert worker.next_scheduled is not None
+        assert worker.next_scheduled.id == first
+        world.store.cancel(first)
+        idle(worker)
+        assert worker.next_scheduled.id == second
+        world.clock.advance(200)
+        idle(worker)
+    assert runs == [2]
+    assert world.status(first) is JobStatus.CANCELLED
+
+
+def test_A155_after_a_restart_the_latest_owner_of_a_schedule_key_runs() -> None:
+    world = World()
+    runs: list[int] = []
+
+    @world.app.job("n")
+    def n(number: int) -> None:
+        runs.append(number)
+
+    with world.running() as worker:
+        world.store.replace_scheduled("key", "n", [1], scheduled_at=START_MS + 100)
+        idle(worker)
+    world.store.replace_scheduled("key", "n", [2], scheduled_at=START_MS + 100)
+    world.clock.advance(100)
+    with world.running() as worker:
+        idle(worker)
+    assert runs == [2]
+
+
+def test_A157_a_claim_whose_answer_was_lost_is_given_back_and_run_once() -> None:
+    world = World()
+    runs: list[str] = []
+    world.app.job("n")(lambda: runs.append("run"))
+    job_id = world.app.enqueue("n")
+    world.staged.after["settle"] = once(StoreUnavailable("staged", in_doubt=True))
+    with world.running() as worker:
+        idle(worker)
+    (returned,) = world.seen.of(JobReturned)
+    assert returned.job is not None
+    assert (returned.job.status, returned.job.handoff_id) == (JobStatus.QUEUED, None)
+    assert returned.job.lease_expires_at_ms is None
+    job = world.job(job_id)
+    assert (job.status, job.attempts, job.handoffs) == (JobStatus.COMPLETED, 0, 2)
+    assert runs == ["run"]
+
+
+def test_A164_recovery_goes_on_while_the_dispatcher_is_blocked() -> None:
+    world = World()
+    world.app.job("n")(lambda: None)
+    first, second = left_behind(world, count=2)
+    blocked, release = threading.Event(), threading.Event()
+
+    def block(*_args: object, **_options: object) -> None:
+        blocked.set()
+        reached(release)
+
+    def refuse_first(event: WorkerEvent) -> None:
+        if isinstance(event, JobRecovered) and event.job.id == first:
+            raise RuntimeError("staged: a listener that raises")
+
+    world.staged.before["settle"] = block
+    world.listeners.insert(0, refuse_first)
+    worker = world.worker(recover_every_ms=1)
+    worker.start()
+    try:
+        reached(blocked)
+        world.clock.advance(1000)
+        recovered = world.seen.wait(JobRecovered, 2)
+        assert [event.job.id for event in recovered] == [first, second]
+        assert world.seen.of(JobStarted) == []
+    finally:
+        release.set()
+        worker.stop(0)
+
+
+def test_A166_one_maintenance_tick_mends_a_counter_and_the_job_runs() -> None:
+    store = MemoryJobStore(
+        clock=ManualClock(START_MS), queues={"limited": QueuePolicy(1)}
+    )
+    world = World(store)
+    world.app.job("n", queue="limited")(lambda: None)
+    job_id = world.app.enqueue("n")
+    store.data.edit_counter("queue:limited", max_concurrency=1, active=1)
+    with world.running() as worker:
+        idle(worker)
+        assert world.status(job_id) is JobStatus.QUEUED
+        worker.maintain()
+        idle(worker)
+    assert world.status(job_id) is JobStatus.COMPLETED
+    (repaired,) = world.seen.of(CountersRepaired)
+    assert repaired.summary.repaired_count == 1
+
+
+def test_F20_an_outcome_whose_write_raises_is_written_again() -> None:
+    world = World()
+
+    class Unprintable(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no text")
+
+    @world.app.job("n", max_retries=0)
+    def n() -> None:
+        raise Unprintable
+
+    world.staged.before["settle"] = lambda acks, **_: hook(acks)
+    errors = [RuntimeError("staged"), RuntimeError("staged again")]
+
+    def hook(acks: list[Settlement]) -> None:
+        if acks and errors:
+            raise errors.pop()
+
+    job_id = world.app.enqueue(n)
+    with world.running() as worker:
+        idle(worker)
+    job = world.job(job_id)
+    assert (job.status, job.attempts, job.handoffs) == (JobStatus.FAILED, 1, 1)
+    assert len(world.seen.of(FrameworkError)) == 2
+
+
+def test_a_lost_reply_is_not_mistaken_for_a_stale_handoff() -> None:
+    world = World()
+    world.app.job("n")(lambda: None)
+    left = [StoreUnavailable("staged", in_doubt=True)]
+
+    def lose(acks: list[Settlement], **_options: object) -> None:
+        if acks and left:
+            raise left.pop()
+
+    world.staged.after["settle"] = lose
+    job_id = world.app.enqueue("n")
+    with world.running() as worker:
+        idle(worker)
+    assert world.status(job_id) is JobStatus.COMPLETED
+    assert len(world.seen.of(JobCompleted)) == 1
+    assert world.seen.stages() == ["acknowledge"]
+
+
+@pytest.mark.parametrize("kind", ["def", "async def"])
+def test_jobs_get_their_arguments_and_their_context(kind: str) -> None:
+    world = World()
+    seen: list[tuple[object, ...]] = []
+
+    def note(a: int, *, b: str) -> None:
+        seen.append((a, b, current_job().job.id, current_job().handoff.fence))
+
+    async def anote(a: int, *, b: str) -> None:
+        note(a, b=b)
+
+    world.app.job("n")(note if kind == "def" else anote)
+    job_id = world.app.enqueue("n", 1, b="two")
+    with world.running() as worker:
+        idle(worker)
+    assert seen == [(1, "two", job_id, 1)]
