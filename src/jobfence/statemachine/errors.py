@@ -92,11 +92,11 @@ class IdempotencyConflict(JobfenceError):
     ) -> None:
         super().__init__(
             f"idempotency key {shown(idempotency_key)} belongs to job {job_id}, "
-            f"enqueued with another {', '.join(differing)}; use a new key for a new "
+            f"enqueued with another {', '.join(sorted(differing))}; use a new key for a new "
             f"request"
         )
         self.idempotency_key, self.job_id = idempotency_key, job_id
-        self.differing = tuple(differing)
+        self.differing = tuple(sorted(differing))
 
 
 class HandoffIdInUse(JobfenceError):

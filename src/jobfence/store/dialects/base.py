@@ -34,7 +34,7 @@ class Room(ABC):
     # How often a transaction of the store's own is tried in all (T2).
     tries = 20
 
-    def begin(self, connection: Connection) -> None:
+    def begin(self, connection: Connection, *, joined: bool) -> None:
         """Take what lock a write transaction starts with, if any."""
 
     def begin_reading(self, connection: Connection) -> None:
@@ -65,8 +65,15 @@ class Room(ABC):
     def check_server(self, connection: Connection) -> None:
         """Refuse a server that cannot keep the rules, with a sentence."""
 
+    def check_rowcounts(self, connection: Connection, locks: Table) -> None:
+        """Refuse a connection that counts rows as the fences must not be judged."""
+
     def check_joinable(self, connection: Connection, *, dedupe: bool) -> None:
         """Refuse a caller's transaction in which a rule cannot be kept (T1)."""
+
+    def reads_the_past(self, connection: Connection) -> bool:
+        """Whether plain reads may miss what is committed, and locking reads do not."""
+        return False
 
     def autocommit(self, connection: Connection) -> bool:
         """Whether the connection commits every statement by itself."""

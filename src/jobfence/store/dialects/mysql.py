@@ -1,8 +1,10 @@
 """MariaDB and MySQL: READ COMMITTED, locking reads, and names locked by rows."""
 
+import secrets
+
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, Insert, Table, delete, text
+from sqlalchemy import Connection, Insert, Table, delete, text, update
 from sqlalchemy.dialects.mysql import insert
 from sqlalchemy.exc import DBAPIError
 
@@ -14,6 +16,7 @@ _NOW = text(
     "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) DIV 1000"
 )
 _SETTINGS = text("SELECT @@sql_mode")
+_PROBE_LENGTH = 32  # bytes; twice as many characters
 _STRICT = ("STRICT_TRANS_TABLES", "STRICT_ALL_TABLES", "TRADITIONAL")
 # The first releases with SKIP LOCKED.
 _OLDEST = {True: (10, 6), False: (8, 0, 1)}
@@ -86,6 +89,33 @@ class MySQLRoom(Room):
                 "the server's sql_mode is not strict, so it would cut values silently; "
                 "add STRICT_TRANS_TABLES to it"
             )
+
+    def check_rowcounts(self, connection: Connection, locks: Table) -> None:
+        """
+        Refuse a driver or proxy that counts changed rows where matched ones are meant.
+
+        A fence is won when its UPDATE matches a row, also one that it leaves the same.
+        Asked on a row of its own, since nobody else may have to wait for this.
+        """
+        probe = secrets.token_hex(_PROBE_LENGTH)
+        mine = locks.c.lock_key == probe
+        connection.execute(insert(locks), {"lock_key": probe})
+        matched = connection.execute(update(locks).where(mine).values(lock_key=probe))
+        connection.execute(delete(locks).where(mine))
+        if matched.rowcount != 1:
+            raise IncompatibleSchema(
+                "this connection counts changed rows instead of matched ones; connect "
+                "with CLIENT.FOUND_ROWS"
+            )
+
+    def reads_the_past(self, connection: Connection) -> bool:
+        """
+        Whether a caller's transaction is at the server's default, REPEATABLE READ.
+
+        Plain reads then see the time of its first read. Its locking reads and writes
+        see what is committed, so what decides is read with a lock.
+        """
+        return connection.get_isolation_level() != "READ COMMITTED"
 
     def fault(self, error: DBAPIError) -> Fault:
         """Say what kind of trouble an error is, by the server's number."""

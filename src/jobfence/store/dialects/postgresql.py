@@ -71,7 +71,7 @@ class PostgreSQLRoom(Room):
         """
         if dedupe:
             level = str(connection.execute(_ISOLATION).scalar_one())
-            if level != "read committed":
+            if level not in ("read committed", "read uncommitted"):  # the same here
                 raise InvalidOption(
                     "deduplicate_while_queued",
                     f"a transaction at {level}",

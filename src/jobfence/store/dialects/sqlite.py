@@ -42,10 +42,18 @@ class SQLiteRoom(Room):
     # Each try has waited for the busy timeout already.
     tries = 5
 
-    def begin(self, connection: Connection) -> None:
-        """Take the write lock, unless the caller's driver is in a transaction."""
-        if not _in_transaction(connection):
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
+    def begin(self, connection: Connection, *, joined: bool) -> None:
+        """
+        Take the write lock, unless the caller's driver is in a transaction.
+
+        Many engines begin by themselves, deferred, in an event: in a transaction of the
+        store's own nothing has been done yet then, so it is begun anew.
+        """
+        if _in_transaction(connection):
+            if joined:
+                return
+            connection.exec_driver_sql("ROLLBACK")
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
 
     def begin_reading(self, connection: Connection) -> None:
         """Hold one snapshot for several reads."""
@@ -71,6 +79,19 @@ class SQLiteRoom(Room):
             "SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
         )
         return int(found.scalar_one())
+
+    def autocommit(self, connection: Connection) -> bool:
+        """
+        Ask the driver as well: an engine may be made so.
+
+        One that leaves transactions to SQLAlchemy's events looks the same until an
+        event has begun one.
+        """
+        driver = connection.connection.driver_connection
+        manual = getattr(driver, "isolation_level", "") is None
+        return super().autocommit(connection) or (
+            manual and not _in_transaction(connection)
+        )
 
     def fault(self, error: DBAPIError) -> Fault:
         """Say what kind of trouble an error is, by SQLite's own code."""

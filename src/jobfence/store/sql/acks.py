@@ -1,6 +1,6 @@
 """Acknowledgements and lease extensions (M3 to M7, M12, M14, M15, M18)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ from jobfence.statemachine.states import JobStatus
 from jobfence.statemachine.table import Transition, Trigger, Value
 from jobfence.statemachine.values import STALE, Ack, AckResult, Settlement
 from jobfence.store.sql import locks
-from jobfence.store.sql.moving import Effects, choose, move_job
+from jobfence.store.sql.moving import Effects, Move, choose, move_job, move_jobs
 from jobfence.store.sql.rows import Row, job_or_none
 from jobfence.store.sql.tx import Tx
 
@@ -41,31 +41,76 @@ def acknowledge(tx: Tx, acks: Sequence[Settlement]) -> tuple[list[Ack], bool]:
     """
     rows = locks.job_rows(tx, [ack.job_id for ack in acks])
     effects = Effects()
-    answers = [_acknowledge(tx, rows, ack, effects) for ack in acks]
+    answers: list[Ack] = []
+    for transition, group in _groups(tx, rows, acks):
+        answers += _acknowledge(tx, rows, transition, group, effects)
     effects.apply(tx)
     return answers, bool(effects.released)
 
 
-def _acknowledge(
-    tx: Tx, rows: dict[str, Row], ack: Settlement, effects: Effects
-) -> Ack:
-    before = rows.get(ack.job_id)
-    if before is None:
-        return STALE
-    transition = choose(tx, ack.trigger, JobStatus.HANDED_OFF, before)
+Group = tuple[Transition | None, list[Settlement]]
+
+
+def _groups(
+    tx: Tx, rows: dict[str, Row], acks: Sequence[Settlement]
+) -> Iterator[Group]:
+    """
+    Split acknowledgements, in order, into runs that one statement can make.
+
+    A run has one row of the table and each job once; None collects unknown jobs. Each
+    run is chosen after the one before it was made, for it may speak of the same job.
+    """
+    run: list[Settlement] = []
+    current: Transition | None = None
+    for ack in acks:
+        chosen = _chosen(tx, rows, ack)
+        again = any(each.job_id == ack.job_id for each in run)
+        if run and (again or chosen is not current):
+            yield current, run
+            run = []
+            chosen = _chosen(tx, rows, ack)
+        current = chosen
+        run.append(ack)
+    if run:
+        yield current, run
+
+
+def _chosen(tx: Tx, rows: dict[str, Row], ack: Settlement) -> Transition | None:
+    row = rows.get(ack.job_id)
+    if row is None:
+        return None
+    transition = choose(tx, ack.trigger, JobStatus.HANDED_OFF, row)
     assert transition is not None, f"no way to {ack.trigger} in the table"
-    after = move_job(
-        tx,
-        transition,
-        before,
-        handoff_id=ack.handoff_id,
-        given=_given(tx, transition, before, ack),
-    )
-    if after is None:
-        return _refused(before, ack)
-    rows[ack.job_id] = after
-    effects.add(tx, transition, before)
-    return Ack(AckResult.ACCEPTED, job_or_none(after))
+    return transition
+
+
+def _acknowledge(
+    tx: Tx,
+    rows: dict[str, Row],
+    transition: Transition | None,
+    group: Sequence[Settlement],
+    effects: Effects,
+) -> list[Ack]:
+    if transition is None:
+        return [STALE for _ in group]
+    moves = [
+        Move(
+            rows[ack.job_id],
+            _given(tx, transition, rows[ack.job_id], ack),
+            ack.handoff_id,
+        )
+        for ack in group
+    ]
+    answers = []
+    results = move_jobs(tx, transition, moves)
+    for ack, before, after in zip(group, moves, results, strict=True):
+        if after is None:
+            answers.append(_refused(before.row, ack))
+            continue
+        rows[ack.job_id] = after
+        effects.add(tx, transition, before.row)
+        answers.append(Ack(AckResult.ACCEPTED, job_or_none(after)))
+    return answers
 
 
 def _refused(row: Row, ack: Settlement) -> Ack:
@@ -129,9 +174,7 @@ def _extend(tx: Tx, rows: dict[str, Row], extension: Extension) -> Ack:
     after = move_job(
         tx,
         transition,
-        before,
-        handoff_id=extension.handoff_id,
-        given=lease_values(tx, lease),
+        Move(before, lease_values(tx, lease), extension.handoff_id),
     )
     if after is None:
         return STALE

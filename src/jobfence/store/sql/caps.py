@@ -11,7 +11,7 @@ from jobfence.store.sql.tx import Tx
 
 def adopted(tx: Tx, row: Row) -> Row:
     """Return a queued row as its queue's present policy would have it (C8)."""
-    policy = tx.policies().of(str(row["queue"]))
+    policy = tx.policies(latest=True).of(str(row["queue"]))
     after = dict(row)
     key = row["concurrency_key"]
     if key is None or (isinstance(key, str) and is_derived(key)):
@@ -72,7 +72,7 @@ def _corrected(tx: Tx, row: Row, cap: int, *, made: bool) -> Row:
 
 def held_count(tx: Tx, key: str) -> int:
     """Count the handed-off jobs of a key (C5); right while its counter is locked."""
-    row = tx.one(counters.held_counts(tx.schema, one=True), at_key=key)
+    row = tx.one(tx.latest(counters.held_counts(tx.schema, one=True)), at_key=key)
     return 0 if row is None else int(str(row["held"]))
 
 

@@ -1,9 +1,8 @@
 """Claiming jobs: find, lock, adopt, reserve, hand off (M2, C4, C6, C8, O1)."""
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from jobfence.statemachine import texts
 from jobfence.statemachine.errors import UnreadableJob
@@ -14,7 +13,7 @@ from jobfence.statemachine.values import Handoff
 from jobfence.store.sql import locks, writes
 from jobfence.store.sql.acks import lease_values
 from jobfence.store.sql.caps import adopted, counters_for, differs
-from jobfence.store.sql.moving import Effects, move_job
+from jobfence.store.sql.moving import Effects, Move, move_job, move_jobs
 from jobfence.store.sql.rows import Row, handoff_of, job_from
 from jobfence.store.sql.statements import claims, counters
 from jobfence.store.sql.tx import Tx
@@ -48,6 +47,7 @@ class _Round:
     full: set[str] = field(default_factory=set)
     busy: set[str] = field(default_factory=set)
     passed_ids: set[str] = field(default_factory=set)
+    seen_ids: set[object] = field(default_factory=set)
     waited: bool = False
 
 
@@ -66,6 +66,7 @@ def claim(tx: Tx, ask: Ask, *, holding_counters: bool = False) -> Claimed:
     `holding_counters` says that the transaction has counters locked already; further
     ones are then only taken if nobody else holds them (C4).
     """
+    tx.policies(latest=True)
     state = _Round(
         ask,
         list(ask.handoff_ids),
@@ -77,6 +78,8 @@ def claim(tx: Tx, ask: Ask, *, holding_counters: bool = False) -> Claimed:
         if not found or not _take(tx, state, found):
             break
     for key, n in sorted(state.reserved.items()):
+        if n == 0:
+            continue
         won = writes.counter(tx, counters.reserve(tx.schema), key, "reserve", n=n)
         assert won, f"counter of {key!r} changed while it was locked"
     return Claimed(state.taken, bool(state.busy))
@@ -133,12 +136,24 @@ def _int(value: object) -> int:
 def _take(tx: Tx, state: _Round, found: list[Row]) -> bool:
     """Go through locked candidates in order; say whether another look may find more."""
     asked = len(state.unused_ids)
+    fresh = {row["id"] for row in found} - state.seen_ids
+    state.seen_ids |= fresh
     readable = [row for row in found if not _rejected(tx, state, row)]
     wanted = [adopted(tx, row) for row in readable]
     _lock_counters(tx, state, wanted)
-    for before, after in zip(readable, wanted, strict=True):
-        _take_one(tx, state, before, after)
-    return len(found) == asked
+    chosen = [row for row in _adopt(tx, state, readable, wanted) if _fits(state, row)]
+    ids = state.unused_ids[: len(chosen)]
+    for row, handoff in zip(chosen, hand_off(tx, chosen, ids, state.ask), strict=True):
+        if handoff is None:
+            # Its time came and went between two looks at a database's clock.
+            state.passed_ids.add(str(row["id"]))
+            if row["concurrency_key"] is not None:
+                state.reserved[str(row["concurrency_key"])] -= 1
+        else:
+            state.unused_ids.remove(handoff.handoff_id)
+            state.taken.append(handoff)
+    # A row whose very id is damaged matches no UPDATE and comes back every time.
+    return len(found) == asked and bool(fresh)
 
 
 def _lock_counters(tx: Tx, state: _Round, rows: list[Row]) -> None:
@@ -156,47 +171,67 @@ def _lock_counters(tx: Tx, state: _Round, rows: list[Row]) -> None:
     state.waited = True
 
 
-def _take_one(tx: Tx, state: _Round, before: Row, after: Row) -> None:
-    key = after["concurrency_key"]
-    if key in state.busy:
-        state.passed_ids.add(str(before["id"]))
-        return
-    if differs(before, after):
-        after = adopt(tx, before, after)
+def _adopt(
+    tx: Tx, state: _Round, found: Sequence[Row], wanted: Sequence[Row]
+) -> list[Row]:
+    """Write the policies that candidates take over, and keep it if a slot is refused."""
+    pairs = []
+    for before, after in zip(found, wanted, strict=True):
+        if after["concurrency_key"] in state.busy:
+            state.passed_ids.add(str(before["id"]))
+        else:
+            pairs.append((before, after))
+    adopting = [pair for pair in pairs if differs(*pair)]
+    moved = {str(row["id"]): row for row in adopt(tx, adopting)}
+    return [moved.get(str(before["id"]), before) for before, _ in pairs]
+
+
+def _fits(state: _Round, row: Row) -> bool:
+    """Reserve a slot under the counter's lock; a full key is not looked at again."""
+    key = row["concurrency_key"]
     if isinstance(key, str):
         counter = state.counters[key]
         used = _int(counter["active_count"]) + state.reserved[key]
         if used >= _int(counter["max_concurrency"]):
             state.full.add(key)
-            return
-    handoff = hand_off(tx, after, state.unused_ids[0], state.ask)
-    if handoff is None:
-        state.passed_ids.add(str(before["id"]))
-        return
-    state.unused_ids.pop(0)
-    state.taken.append(handoff)
-    if isinstance(key, str):
+            return False
         state.reserved[key] += 1
+    return True
 
 
-def adopt(tx: Tx, before: Row, after: Row) -> Row:
-    """Write the policy that a queued job takes over (M13)."""
+def adopt(tx: Tx, pairs: Sequence[tuple[Row, Row]]) -> list[Row]:
+    """Write the policies that locked queued jobs take over (M13), from and to rows."""
     names = ("concurrency_key", "max_concurrency", "priority")
-    moved = move_job(tx, _ADOPT, before, given={name: after[name] for name in names})
-    return after if moved is None else moved
+    moves = [
+        Move(before, {name: after[name] for name in names}) for before, after in pairs
+    ]
+    moved = move_jobs(tx, _ADOPT, moves)
+    assert None not in moved, "a locked queued job could not adopt its policy"
+    return [row for row in moved if row is not None]
 
 
-def hand_off(tx: Tx, row: Row, handoff_id: str, ask: Ask) -> Handoff | None:
-    """Execute the claim of one locked job whose slot is to be had (M2)."""
-    given: dict[str, Any] = {
-        "handoff_id": handoff_id,
-        "worker_id": ask.worker_id,
-        "last_handoff_id": handoff_id,
-        "last_worker_id": ask.worker_id,
-        **lease_values(tx, ask.lease_ms),
-    }
-    after = move_job(tx, _CLAIM, row, given=given)
-    return None if after is None else handoff_of(job_from(after))
+def hand_off(
+    tx: Tx, rows: Sequence[Row], handoff_ids: Sequence[str], ask: Ask
+) -> list[Handoff | None]:
+    """Execute the claims of locked jobs whose slots are to be had (M2)."""
+    lease = lease_values(tx, ask.lease_ms)
+    moves = [
+        Move(
+            row,
+            {
+                "handoff_id": handoff_id,
+                "worker_id": ask.worker_id,
+                "last_handoff_id": handoff_id,
+                "last_worker_id": ask.worker_id,
+                **lease,
+            },
+        )
+        for row, handoff_id in zip(rows, handoff_ids, strict=True)
+    ]
+    return [
+        None if after is None else handoff_of(job_from(after))
+        for after in move_jobs(tx, _CLAIM, moves)
+    ]
 
 
 def _rejected(tx: Tx, state: _Round, row: Row) -> bool:
@@ -218,6 +253,6 @@ def reject(tx: Tx, row: Row, problem: UnreadableJob) -> None:
     """Fail a queued row that cannot be read (M11)."""
     error = texts.unreadable(problem.column, problem.problem)
     effects = Effects()
-    if move_job(tx, _REJECT, row, given={"last_error": error}) is not None:
+    if move_job(tx, _REJECT, Move(row, {"last_error": error})) is not None:
         effects.add(tx, _REJECT, row)
     effects.apply(tx)

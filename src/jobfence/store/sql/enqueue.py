@@ -38,11 +38,9 @@ def enqueue(tx: Tx, wanted: Sequence[NewJob]) -> list[str]:
     waiting: list[dict[str, Any]] = []
     ids = []
     for each in wanted:
-        found = _existing(tx, each.request, waiting)
+        found = _existing(tx, each, waiting)
         if found is None:
             waiting.append(new_row(tx, each))
-            if each.request.idempotency_key is not None:
-                _remember(tx, each)
         ids.append(found or each.job_id)
     insert_rows(tx, waiting)
     return ids
@@ -60,9 +58,10 @@ def _lock(tx: Tx, requests: Sequence[Prepared]) -> None:
     locks.identities(tx, digests)
 
 
-def _existing(tx: Tx, request: Prepared, waiting: list[dict[str, Any]]) -> str | None:
+def _existing(tx: Tx, new: NewJob, waiting: list[dict[str, Any]]) -> str | None:
     """Return the job that already answers this request, or None to insert one."""
-    original = _original(tx, request)
+    request = new.request
+    original = _original(tx, new)
     if original is not None:
         return original
     check_cap(tx, request.concurrency)
@@ -72,7 +71,7 @@ def _existing(tx: Tx, request: Prepared, waiting: list[dict[str, Any]]) -> str |
     waiting.clear()
     scheduled = request.scheduled_at_ms
     found: str | None = tx.scalar(
-        jobs.twin(tx.schema),
+        tx.latest(jobs.twin(tx.schema)),
         args_digest=request.args_digest,
         name=request.name,
         queue=request.queue,
@@ -87,24 +86,34 @@ def check_cap(tx: Tx, explicit: Concurrency) -> None:
     """Refuse an explicit key that is registered with another cap; register a new one."""
     if explicit.key is None or explicit.cap is None:
         return
-    for _ in range(2):
-        row = tx.one(counters.by_keys(tx.schema), in_keys=[explicit.key])
-        if row is not None:
-            registered = row["max_concurrency"]
-            if registered != explicit.cap and isinstance(registered, int):
-                raise ConcurrencyConflict(explicit.key, registered, explicit.cap)
-            return
-        # Somebody else may make it at the same moment: then theirs counts.
+    # Without a lock: a caller's open transaction must not hold a counter (C3).
+    row = tx.one(counters.by_keys(tx.schema), in_keys=[explicit.key])
+    if row is None:
         writes.make_counter(tx, explicit.key, explicit.cap)
+        # Somebody else may have made it at the same moment: then theirs counts.
+        row = tx.one(tx.latest(counters.by_keys(tx.schema)), in_keys=[explicit.key])
+    registered = None if row is None else row["max_concurrency"]
+    if registered != explicit.cap and isinstance(registered, int):
+        raise ConcurrencyConflict(explicit.key, registered, explicit.cap)
 
 
-def _original(tx: Tx, request: Prepared) -> str | None:
-    """Return the job that owns the idempotency key, if it was the same request (E5)."""
+def _original(tx: Tx, new: NewJob) -> str | None:
+    """
+    Return the job that owns the idempotency key, if it was the same request (E5).
+
+    None when there is no key, or when this job now owns it. Inserted first and read
+    then: a read that finds nothing would lock other keys out too on MySQL at REPEATABLE
+    READ, and might miss an owner.
+    """
+    request = new.request
     if request.idempotency_key is None:
         return None
-    scope = request.idempotency_scope()
-    row = tx.one(others.idempotent(tx.schema), scope=scope)
-    if row is None:
+    _own_key(tx, new)
+    row = tx.one(
+        tx.latest(others.idempotent(tx.schema)), scope=request.idempotency_scope()
+    )
+    assert row is not None, "an idempotency row is never deleted"
+    if row["job_id"] == new.job_id:
         return None
     first, now = json.loads(str(row["request"])), request.request()
     differing = sorted(name for name in now if first.get(name) != now[name])
@@ -115,10 +124,11 @@ def _original(tx: Tx, request: Prepared) -> str | None:
     return str(row["job_id"])
 
 
-def _remember(tx: Tx, new: NewJob) -> None:
+def _own_key(tx: Tx, new: NewJob) -> None:
+    """Make this job the owner of its idempotency key, if there is none yet."""
     request = new.request
     tx.run(
-        insert(tx.schema.idempotency),
+        tx.room.insert_if_missing(tx.schema.idempotency),
         scope=request.idempotency_scope(),
         name=request.name,
         queue=request.queue,
@@ -186,7 +196,7 @@ def insert_rows(tx: Tx, rows: Sequence[dict[str, Any]]) -> None:
 
 def requeue(tx: Tx, job_id: str, new_id: str) -> str:
     """Store an ended job again as a new one that names its origin (R5)."""
-    row = tx.one(jobs.by_id(tx.schema), at_id=job_id)
+    row = tx.one(tx.latest(jobs.by_id(tx.schema)), at_id=job_id)
     if row is None:
         raise InvalidOption("job_id", job_id, "must be the id of a stored job")
     if not job_from(row).status.terminal:

@@ -6,11 +6,15 @@ import weakref
 
 from collections.abc import Callable
 
-from sqlalchemy import Connection, Pool, event
+from sqlalchemy import Connection, Dialect, ExceptionContext, Pool, event
+from sqlalchemy.pool import ConnectionPoolEntry
 
 logger = logging.getLogger("jobfence")
 
 Listener = Callable[[], None]
+
+# Where a pool's entry keeps what waits on it: cleared with a connection that is lost.
+_KEY = "jobfence.waiting"
 
 
 class _Waiting:
@@ -20,7 +24,7 @@ class _Waiting:
     SQLAlchemy's `commit` event comes before COMMIT, too early for a wake-up: somebody
     woken by it could not see the job yet. So it only notes that a COMMIT is under way;
     the callbacks run at the next sign that it is over: the connection goes back to its
-    pool, or begins another transaction.
+    pool, or begins another transaction. A COMMIT that failed drops them.
     """
 
     def __init__(self) -> None:
@@ -30,25 +34,21 @@ class _Waiting:
     def on_commit(self, _connection: Connection) -> None:
         self.committing = True
 
-    def on_rollback(self, _connection: Connection) -> None:
+    def forget(self, *_: object) -> None:
         self.callbacks, self.committing = [], False
 
     def on_next(self, *_: object) -> None:
-        if self.committing:
-            due, self.callbacks = self.callbacks, []
-            self.committing = False
-            for callback in due:
-                call(callback)
-        else:
-            # A connection that comes back uncommitted is rolled back by its pool.
-            self.callbacks = []
+        # A connection that comes back uncommitted is rolled back by its pool.
+        due = self.callbacks if self.committing else []
+        self.forget()
+        for callback in due:
+            call(callback)
 
 
 _waiting: "weakref.WeakKeyDictionary[Connection, _Waiting]" = (
     weakref.WeakKeyDictionary()
 )
-_by_driver: dict[int, _Waiting] = {}
-_watched: "weakref.WeakSet[Pool]" = weakref.WeakSet()
+_watched: "weakref.WeakSet[Pool | Dialect]" = weakref.WeakSet()
 _lock = threading.Lock()
 
 
@@ -59,21 +59,35 @@ def after_commit(connection: Connection, callback: Listener) -> None:
         if waiting is None:
             waiting = _waiting[connection] = _Waiting()
             event.listen(connection, "commit", waiting.on_commit)
-            event.listen(connection, "rollback", waiting.on_rollback)
+            event.listen(connection, "rollback", waiting.forget)
             event.listen(connection, "begin", waiting.on_next)
-        _by_driver[id(connection.connection.dbapi_connection)] = waiting
-        pool = connection.engine.pool
-        if pool not in _watched:
-            _watched.add(pool)
-            event.listen(pool, "checkin", _returned)
-    waiting.callbacks.append(callback)
+        connection.info[_KEY] = waiting
+        _watch(connection)
+    if callback not in waiting.callbacks:
+        waiting.callbacks.append(callback)
 
 
-def _returned(driver_connection: object, _record: object) -> None:
-    with _lock:
-        waiting = _by_driver.pop(id(driver_connection), None)
+def _watch(connection: Connection) -> None:
+    pool, dialect = connection.engine.pool, connection.dialect
+    if pool not in _watched:
+        _watched.add(pool)
+        event.listen(pool, "checkin", _returned)
+    if dialect not in _watched:
+        _watched.add(dialect)
+        event.listen(connection.engine, "handle_error", _failed)
+
+
+def _returned(_driver_connection: object, entry: ConnectionPoolEntry) -> None:
+    waiting = entry.info.pop(_KEY, None)
     if waiting is not None:
         waiting.on_next()
+
+
+def _failed(context: ExceptionContext) -> None:
+    connection = context.connection
+    waiting = None if connection is None else _waiting.get(connection)
+    if waiting is not None and waiting.committing:
+        waiting.forget()
 
 
 def call(callback: Listener) -> None:

@@ -1,7 +1,7 @@
 """Choosing a row of the table for a locked job, executing it, and what follows."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,7 @@ from jobfence.statemachine.table import (
 )
 from jobfence.store.sql import writes
 from jobfence.store.sql.rows import Row
-from jobfence.store.sql.statements import counters, others
+from jobfence.store.sql.statements import counters, jobs, others
 from jobfence.store.sql.statements.moves import AT_ID, FENCE, NOW, SET, move, written
 from jobfence.store.sql.tx import Tx
 
@@ -68,41 +68,86 @@ _ANSWERS: Mapping[Guard, Callable[[Tx, Row], bool]] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Move:
+    """
+    One job to move: its locked row, and the values the operation supplies.
+
+    `handoff_id` is what the holder shows; the UPDATE compares it, not this code.
+    """
+
+    row: Row
+    given: Mapping[str, Any] = field(default_factory=dict)
+    handoff_id: str | None = None
+
+    @property
+    def job_id(self) -> str:
+        """The job's id."""
+        return str(self.row["id"])
+
+
 def move_job(
-    tx: Tx,
-    transition: Transition,
-    row: Row,
-    *,
-    handoff_id: str | None = None,
-    given: Mapping[str, Any] | None = None,
-    whole: bool = False,
+    tx: Tx, transition: Transition, move: Move, *, whole: bool = False
 ) -> Row | None:
     """
     Execute one row of the table on one job; return the row as it is now.
 
-    None when the fence was lost: the UPDATE changed nothing. `handoff_id` is what the
-    holder shows; the UPDATE compares it, not this code.
+    None when the fence was lost: the UPDATE changed nothing.
     """
-    given = given or {}
+    return move_jobs(tx, transition, [move], whole=whole)[0]
+
+
+def move_jobs(
+    tx: Tx, transition: Transition, moves: Sequence[Move], *, whole: bool = False
+) -> list[Row | None]:
+    """Execute one row of the table on several jobs, each once, in one round trip."""
+    if not moves:
+        return []
     statement = move(tx.schema.jobs, transition, whole=whole)
-    parameters: dict[str, Any] = {AT_ID: row["id"]}
-    parameters.update({SET + name: value for name, value in given.items()})
+    parameters = [_parameters(tx, transition, each, whole=whole) for each in moves]
+    changed = tx.connection.execute(
+        statement, parameters if len(parameters) > 1 else parameters[0]
+    ).rowcount
+    assert changed <= len(moves), f"{transition.name} changed {changed} rows"
+    won = _all(moves) if changed == len(moves) else _won(tx, moves, changed)
+    results: list[Row | None] = []
+    for each in moves:
+        after = None
+        if each.job_id in won:
+            after = written(transition, each.row, tx.now, each.given)
+            if tx.journal is not None:
+                tx.journal.moved(transition, after)
+        results.append(after)
+    return results
+
+
+def _all(moves: Sequence[Move]) -> set[str]:
+    return {each.job_id for each in moves}
+
+
+def _won(tx: Tx, moves: Sequence[Move], changed: int) -> set[str]:
+    """Find which of several UPDATEs changed their rows: those raised the revision."""
+    if changed == 0:
+        return set()
+    revs = {each.job_id: each.row["rev"] for each in moves}
+    rows = tx.rows(jobs.by_ids(tx.schema), in_ids=sorted(revs))
+    return {str(row["id"]) for row in rows if row["rev"] != revs[str(row["id"])]}
+
+
+def _parameters(
+    tx: Tx, transition: Transition, move: Move, *, whole: bool
+) -> dict[str, Any]:
+    parameters: dict[str, Any] = {AT_ID: move.row["id"]}
+    parameters.update({SET + name: value for name, value in move.given.items()})
     for fence in transition.fence:
         if fence is Fence.HANDOFF:
-            parameters[FENCE + "handoff_id"] = handoff_id
+            parameters[FENCE + "handoff_id"] = move.handoff_id
         elif fence not in _NEED_NOW:
             column = _COMPARED[fence]
-            parameters[FENCE + column] = row[column]
+            parameters[FENCE + column] = move.row[column]
     if needs_now(transition, whole=whole):
         parameters[NOW] = tx.now
-    changed = tx.changed(statement, **parameters)
-    if changed == 0:
-        return None
-    assert changed == 1, f"{transition.name} changed {changed} rows"
-    after = written(transition, row, tx.now, given)
-    if tx.journal is not None:
-        tx.journal.moved(transition, after)
-    return after
+    return parameters
 
 
 _COMPARED = {

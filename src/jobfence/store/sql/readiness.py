@@ -17,7 +17,6 @@ from sqlalchemy import (
     Table,
     inspect,
     select,
-    update,
 )
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateColumn, CreateIndex, CreateTable
@@ -60,6 +59,7 @@ def look(connection: Connection, schema: Schema) -> Findings:
     """Compare the database with the tables; `IncompatibleSchema` if none can fit it."""
     inspector = inspect(connection)
     dialect = connection.dialect.name
+    _check_place(inspector, schema.metadata.schema)
     present = set(inspector.get_table_names(schema=schema.metadata.schema))
     findings = Findings(_recorded(connection, schema, present))
     newest = max(findings.recorded, default=0)
@@ -81,6 +81,13 @@ def look(connection: Connection, schema: Schema) -> Findings:
             if index.name not in names
         ]
     return findings
+
+
+def _check_place(inspector: Inspector, name: str | None) -> None:
+    if name is not None and name not in inspector.get_schema_names():
+        raise IncompatibleSchema(
+            f"the database has no schema {name!r}; create it first, or leave schema= out"
+        )
 
 
 def _recorded(
@@ -200,21 +207,6 @@ def _rebuild_owners(connection: Connection, schema: Schema) -> None:
                 {"schedule_key": key, "job_id": job_id, "last_order": order}
                 for key, (job_id, order) in owners.items()
             ],
-        )
-
-
-def check_rowcounts(connection: Connection, schema: Schema) -> None:
-    """
-    Refuse a driver or proxy that counts changed rows where matched ones are meant.
-
-    A fence is won when its UPDATE matches a row, also one that it leaves the same.
-    """
-    ledger = schema.migrations
-    same = update(ledger).where(ledger.c.version == 1).values(version=1)
-    if connection.execute(same).rowcount != 1:
-        raise IncompatibleSchema(
-            "this connection counts changed rows instead of matched ones; connect with "
-            "CLIENT.FOUND_ROWS"
         )
 
 

@@ -12,7 +12,7 @@ from jobfence.store.sql import locks
 from jobfence.store.sql.acks import backoff_ms, given_values
 from jobfence.store.sql.caps import adopted, differs, make_missing
 from jobfence.store.sql.claim import adopt
-from jobfence.store.sql.moving import Effects, choose, move_job
+from jobfence.store.sql.moving import Effects, Move, choose, move_job
 from jobfence.store.sql.rows import Row, job_from, readable
 from jobfence.store.sql.statements import jobs
 from jobfence.store.sql.tx import Tx
@@ -53,22 +53,16 @@ def _recover(tx: Tx, ids: Sequence[str], *, whole: bool) -> list[Job]:
 def _recover_one(tx: Tx, before: Row, effects: Effects, *, whole: bool) -> Row | None:
     """Recover one locked job under the handoff id that was read with it."""
     transition, error = _chosen(tx, before)
-    handoff_id = before["handoff_id"]
-    after = move_job(
-        tx,
+    given = given_values(
         transition,
-        before,
-        handoff_id=str(handoff_id),
-        given=given_values(
-            transition,
-            {
-                "last_ack": lambda: transition.trigger.value,
-                "last_error": lambda: error,
-                "scheduled_at_ms": lambda: later_ms(tx.now, backoff_ms(tx, before)),
-            },
-        ),
-        whole=whole,
+        {
+            "last_ack": lambda: transition.trigger.value,
+            "last_error": lambda: error,
+            "scheduled_at_ms": lambda: later_ms(tx.now, backoff_ms(tx, before)),
+        },
     )
+    move = Move(before, given, str(before["handoff_id"]))
+    after = move_job(tx, transition, move, whole=whole)
     if after is not None:
         effects.add(tx, transition, before)
     return after
@@ -93,6 +87,6 @@ def _with_policy(tx: Tx, row: Row) -> Row:
         return row
     after = adopted(tx, row)
     if differs(row, after):
-        after = adopt(tx, row, after)
+        (after,) = adopt(tx, [(row, after)])
     make_missing(tx, after["concurrency_key"], after["max_concurrency"])
     return after

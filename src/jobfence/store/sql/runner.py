@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, NestedTransaction
 from sqlalchemy.exc import DBAPIError, TimeoutError as PoolTimeoutError
 
 from jobfence.statemachine.errors import (
@@ -117,7 +117,7 @@ def prepare(tx: Tx, ready: Ready) -> None:
         create=ready.create,
         joined=tx.joined,
     )
-    readiness.check_rowcounts(tx.connection, tx.schema)
+    tx.room.check_rowcounts(tx.connection, tx.schema.locks)
 
 
 class OwnRunner:
@@ -180,7 +180,7 @@ def in_transaction(
 def begin(tx: Tx, mode: Mode) -> None:
     """Take the lock that a transaction of this mode starts with."""
     if mode is Mode.WRITE:
-        tx.room.begin(tx.connection)
+        tx.room.begin(tx.connection, joined=False)
     else:
         tx.room.begin_reading(tx.connection)
 
@@ -197,14 +197,8 @@ class JoinedRunner:
 
     def run(self, call: Call[T]) -> T:
         """Run a call; a refusal undoes it alone."""
-        connection = self._connection
-        if self._settings.room.autocommit(connection):
-            raise InvalidOption(
-                "transaction", "an AUTOCOMMIT connection", "must be one that can commit"
-            )
         try:
-            # Also for reads: a later write on SQLite needs the lock from the start.
-            self._settings.room.begin(connection)
+            self._begin()
             return self._in_savepoint(call)
         except DBAPIError as error:
             if self._settings.room.fault(error) in _AGAIN:
@@ -212,6 +206,18 @@ class JoinedRunner:
                     f"roll this transaction back and run it again: {_one_line(error)}"
                 ) from error
             raise explained(self._settings.room, error) from error
+
+    def _begin(self) -> None:
+        """Begin the caller's transaction if nothing did, and take its first lock."""
+        connection, room = self._connection, self._settings.room
+        if not connection.in_transaction():
+            connection.begin()
+        if room.autocommit(connection):
+            raise InvalidOption(
+                "transaction", "an AUTOCOMMIT connection", "must be one that can commit"
+            )
+        # Also for reads: a later write on SQLite needs the lock from the start.
+        room.begin(connection, joined=True)
 
     def _in_savepoint(self, call: Call[T]) -> T:
         savepoint = self._connection.begin_nested()
@@ -222,16 +228,26 @@ class JoinedRunner:
             result = call.work(tx)
             tx.finish()
             savepoint.commit()
-        except DBAPIError as error:
-            # After a deadlock MySQL has undone everything, savepoints too.
-            if self._settings.room.fault(error) not in _AGAIN:
-                savepoint.rollback()
-            raise
         except BaseException:
-            savepoint.rollback()
+            self._undo(savepoint)
             raise
         if not self._ready.done:
             joining.after_commit(self._connection, self._ready.mark)
         if tx.wake:
             joining.after_commit(self._connection, self._ready.wake)
         return result
+
+    def _undo(self, savepoint: NestedTransaction) -> None:
+        """
+        Undo a call alone, or give the whole transaction up where that cannot be.
+
+        After a deadlock MySQL has undone everything, the savepoint too; on SQLite a
+        full disk may do so. What the caller did before is gone then: its transaction is
+        ended here, so that it cannot commit the rest of it by mistake.
+        """
+        whole = self._connection.get_transaction()
+        try:
+            savepoint.rollback()
+        except DBAPIError:
+            if whole is not None and whole.is_active:
+                whole.rollback()

@@ -13,7 +13,7 @@ from jobfence.statemachine.values import (
 )
 from jobfence.store.sql import locks, writes
 from jobfence.store.sql.enqueue import NewJob, check_cap, insert_rows, new_row
-from jobfence.store.sql.moving import choose, move_job
+from jobfence.store.sql.moving import Move, choose, move_job
 from jobfence.store.sql.rows import Row, job_from
 from jobfence.store.sql.single import cancel_queued, request_cancel
 from jobfence.store.sql.statements import jobs, others
@@ -78,7 +78,7 @@ def wake_scheduled(tx: Tx, key: str) -> Wake:
     transition = choose(tx, Trigger.WAKE, JobStatus.QUEUED, owner)
     if transition is None:
         return Wake(owner_id, WakeOutcome.ALREADY_DUE)
-    after = move_job(tx, transition, owner)
+    after = move_job(tx, transition, Move(owner))
     assert after is not None, "a locked queued job could not be woken"
     return Wake(owner_id, WakeOutcome.WOKEN)
 

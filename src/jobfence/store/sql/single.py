@@ -7,7 +7,7 @@ from jobfence.statemachine.values import Cancellation, CancelOutcome, Handoff
 from jobfence.store.sql import locks, writes
 from jobfence.store.sql.caps import adopted, counters_for, differs
 from jobfence.store.sql.claim import Ask, adopt, hand_off, reject
-from jobfence.store.sql.moving import Effects, choose, move_job
+from jobfence.store.sql.moving import Effects, Move, choose, move_job
 from jobfence.store.sql.rows import Row, handoff_of, job_from, job_or_none
 from jobfence.store.sql.statements import counters, jobs
 from jobfence.store.sql.tx import Tx
@@ -31,22 +31,26 @@ def claim_job(tx: Tx, job_id: str, ask: Ask, *, chosen: bool) -> Handoff | None:
         return None
     after = adopted(tx, row)
     if differs(row, after):
-        after = adopt(tx, row, after)
+        (after,) = adopt(tx, [(row, after)])
     key, cap = after["concurrency_key"], after["max_concurrency"]
     if isinstance(key, str) and isinstance(cap, int):
         counters_for(tx, {key: cap})
         if not writes.counter(tx, counters.reserve(tx.schema), key, "reserve", n=1):
             return None
-    handoff = hand_off(tx, after, handoff_id, ask)
+    (handoff,) = hand_off(tx, [after], [handoff_id], ask)
     assert handoff is not None, "a locked, due job could not be handed off"
     return handoff
 
 
 def _claimable(tx: Tx, row: Row) -> bool:
-    if row["status"] != JobStatus.QUEUED or row["queue"] in tx.policies().paused:
+    if row["status"] != JobStatus.QUEUED or _paused(tx, row):
         return False
     due = row["scheduled_at_ms"]
     return not isinstance(due, int) or due <= tx.time_so_far()
+
+
+def _paused(tx: Tx, row: Row) -> bool:
+    return row["queue"] in tx.policies(latest=True).paused
 
 
 def cancel(tx: Tx, job_id: str) -> Cancellation:
@@ -67,7 +71,7 @@ def cancel_queued(tx: Tx, row: Row) -> None:
     """Execute M9 on a locked queued job, and end its ownership."""
     transition = choose(tx, Trigger.CANCEL, JobStatus.QUEUED, row)
     assert transition is not None
-    after = move_job(tx, transition, row)
+    after = move_job(tx, transition, Move(row))
     assert after is not None, "a locked queued job could not be cancelled"
     effects = Effects()
     effects.add(tx, transition, row)
@@ -79,5 +83,5 @@ def request_cancel(tx: Tx, row: Row) -> None:
     """Execute M14 on a locked handed-off job."""
     transition = choose(tx, Trigger.REQUEST_CANCEL, JobStatus.HANDED_OFF, row)
     assert transition is not None
-    after = move_job(tx, transition, row)
+    after = move_job(tx, transition, Move(row))
     assert after is not None, "a locked handed-off job could not be marked"

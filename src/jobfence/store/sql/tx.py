@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, Executable
+from sqlalchemy import Connection, Executable, Select
 from sqlalchemy.engine import CursorResult
 
 from jobfence.statemachine.clock import Clock, DatabaseClock
@@ -62,6 +62,7 @@ class Tx:
     journal: Journal | None = None
     _now: int | None = None
     _policies: Policies | None = field(default=None)
+    _reads_the_past: bool | None = None
 
     def __post_init__(self) -> None:
         if self.settings.journal:
@@ -121,10 +122,29 @@ class Tx:
         """Execute a SELECT of at most one value."""
         return self.run(statement, **parameters).scalar_one_or_none()
 
-    def policies(self) -> Policies:
-        """Return the policies this store goes by, read once in the operation (C0)."""
+    def latest(self, statement: Select[Any]) -> Select[Any]:
+        """
+        Return a SELECT that sees what is committed now, for what is decided by it.
+
+        Only in a caller's transaction may a plain one miss it.
+        """
+        if self._reads_the_past is None:
+            self._reads_the_past = self.joined and self.room.reads_the_past(
+                self.connection
+            )
+        return (
+            statement.with_for_update(read=True) if self._reads_the_past else statement
+        )
+
+    def policies(self, *, latest: bool = False) -> Policies:
+        """
+        Return the policies this store goes by, read once in the operation (C0).
+
+        A claim asks for the `latest`: a pause holds from when it is committed (R4).
+        """
         if self._policies is None:
-            durable = self.rows(others.queues(self.schema))
+            statement = others.queues(self.schema)
+            durable = self.rows(self.latest(statement) if latest else statement)
             given = self.settings.queues
             by_queue = given if given is not None else _durable(durable)
             paused = [str(row["queue"]) for row in durable if row["paused"]]

@@ -89,17 +89,21 @@ _FENCES: Mapping[Fence, Callable[[Table], ColumnElement[bool]]] = {
 }
 
 
+def _one_more(old: object) -> object:
+    """Add one; a damaged number must not stop the move that ends its job (M21)."""
+    return old + 1 if isinstance(old, int) else old
+
+
 def written(
     row: Transition, before: Mapping[str, Any], now: int, given: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the stored row as this UPDATE leaves it, from the row that was locked."""
     after = dict(before)
     after["status"] = row.dest.value
-    after["rev"] = before["rev"] + 1
+    after["rev"] = _one_more(before["rev"])
     for name, value in row.writes.items():
         if value is Value.INCREMENT:
-            old = before[name]
-            after[name] = old + 1 if isinstance(old, int) else old
+            after[name] = _one_more(before[name])
         else:
             after[name] = {
                 Value.NOW: now,
