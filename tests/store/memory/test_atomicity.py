@@ -164,6 +164,9 @@ REFUSED: list[tuple[str, type[JobfenceError], Call]] = [
         InvalidOption,
         lambda s: s.reconcile_queue_policies({"q": 3}),  # type: ignore[dict-item]
     ),
+    ("no owner", InvalidOption, lambda s: s.acquire_ownership("", ttl_ms=1)),
+    ("no time to own", InvalidOption, lambda s: s.acquire_ownership("a", ttl_ms=0)),
+    ("no one to let go", InvalidOption, lambda s: s.release_ownership("")),
     ("a blank queue", InvalidOption, lambda s: s.pause_queue("  ")),
     ("a long queue", InvalidOption, lambda s: s.resume_queue("q" * 256)),
     (

@@ -1,5 +1,7 @@
 """Each method once or more, with exact answers: a broad look over the contract."""
 
+import uuid
+
 import pytest
 
 from jobfence.statemachine.errors import InvalidOption, UnsupportedCapability
@@ -18,14 +20,25 @@ from jobfence.statemachine.values import (
     Wake,
     WakeOutcome,
 )
-from jobfence.store.contract import JobStore
+from jobfence.store.contract import JobStore, OwnershipStore
 from jobfence.store.memory import MemoryJobStore
+from jobfence.store.memory.rows import OwnerRow
 from tests.store.memory.world import World
 
 
-def test_the_store_is_a_job_store_to_the_type_checker() -> None:
+def test_a_store_without_settings_is_a_whole_job_store() -> None:
     store: JobStore = MemoryJobStore()
-    assert store.counts() == dict.fromkeys(JobStatus, 0)
+    job_id = store.enqueue("n")
+    (handoff,) = store.claim()
+
+    assert uuid.UUID(job_id).version == 7
+    assert uuid.UUID(handoff.handoff_id).version == 4
+    assert handoff.lease_expires_at_ms == handoff.handed_off_at_ms + 60_000
+    assert store.settle([]) == ([], [])
+    failed = store.fail(job_id, handoff.handoff_id, "boom").job
+    assert failed is not None
+    assert store.counts()[JobStatus.QUEUED] == 1
+    assert failed.scheduled_at_ms >= handoff.handed_off_at_ms + 10_000
 
 
 def test_within_is_refused_by_name() -> None:
@@ -223,6 +236,7 @@ def test_claim_job_takes_no_job_that_is_unknown_future_paused_or_ended() -> None
 
     for job_id in ("j1", "j2", "j3", "j99"):
         assert store.claim_job(job_id) is None
+        assert store.claim_job(job_id, handoff_id="mine") is None
     assert store.next_available() is None
 
     assert world.data.snapshot() == before
@@ -266,6 +280,17 @@ def test_a_claim_adopts_a_changed_cap_before_it_asks_for_a_slot() -> None:
     store.complete("j1", "h1")
     assert lowered.claim(5) == []
     assert world.active("queue:q") == 1
+
+
+def test_a_claim_goes_by_the_registered_cap_of_an_explicit_key() -> None:
+    world = World()
+    store = world.store()
+    for _ in range(3):
+        store.enqueue("n", concurrency_key="k", max_concurrency=1)
+    store.set_concurrency("k", 2)
+
+    assert [each.job.max_concurrency for each in store.claim(5)] == [1, 1]
+    assert (world.cap("k"), world.active("k")) == (2, 2)
 
 
 def test_a_queue_that_lost_its_cap_gives_its_jobs_no_key() -> None:
@@ -825,8 +850,10 @@ def test_reconciling_policies_adopts_changes_and_releases() -> None:
     assert told("j4") == (None, None, 0)
     assert (world.cap("queue:a"), world.cap("queue:b")) == (2, 3)
 
-    store.reconcile_queue_policies({"b": QueuePolicy(1)}, release_others=False)
+    store.enqueue("n", queue="b")
+    store.reconcile_queue_policies({"b": QueuePolicy(1, 7)}, release_others=False)
     assert told("j1") == ("queue:a", 2, 5)
+    assert told("j5") == ("queue:b", 1, 7)
     assert world.cap("queue:b") == 1
 
     store.reconcile_queue_policies({"b": QueuePolicy(1)})
@@ -896,6 +923,17 @@ def test_wrong_and_missing_counters_are_mended_and_the_first_ten_shown() -> None
     assert (world.cap("k11"), world.active("k11")) == (2, 1)
     assert (world.cap("a"), world.active("a"), world.active("unused")) == (3, 0, 0)
     assert store.reconcile_active_concurrency().repaired_count == 0
+
+
+def test_a_missing_counter_of_ended_jobs_is_not_missed() -> None:
+    world = World()
+    store = world.store()
+    store.enqueue("n", concurrency_key="k", max_concurrency=1)
+    store.cancel("j1")
+    world.data.drop_counter("k")
+
+    assert store.reconcile_active_concurrency().checked_count == 0
+    assert world.data.snapshot().counters == ()
 
 
 def test_a_missing_counter_gets_the_cap_of_the_latest_active_job() -> None:
@@ -995,6 +1033,27 @@ def test_pruning_drops_the_counters_that_no_job_names_any_more() -> None:
     assert store.prune_terminal(completed_ttl_ms=0) == 4
 
     assert set(world.data.tables.counters) == {"never used", "queued", "drifted"}
+
+
+def test_one_worker_at_a_time_owns_the_data_until_its_time_is_over() -> None:
+    world = World()
+    store, other = world.store(), world.store()
+    assert isinstance(store, OwnershipStore)
+
+    assert store.acquire_ownership("a", ttl_ms=100) is True
+    assert world.data.snapshot().owner == OwnerRow("a", 1100)
+    assert other.acquire_ownership("b", ttl_ms=100) is False
+    other.release_ownership("b")
+    world.clock.set(1099)
+    assert other.acquire_ownership("b", ttl_ms=100) is False
+    assert store.acquire_ownership("a", ttl_ms=100) is True
+    world.clock.set(1199)
+    assert other.acquire_ownership("b", ttl_ms=100) is True
+    store.release_ownership("a")
+    assert world.data.snapshot().owner == OwnerRow("b", 1299)
+    other.release_ownership("b")
+    assert world.data.snapshot().owner is None
+    assert store.acquire_ownership("a", ttl_ms=1) is True
 
 
 def test_next_scheduled_is_the_earliest_future_job_paused_or_not() -> None:

@@ -135,6 +135,20 @@ def test_a_held_one_is_not_offered_and_its_holder_may_still_end_it() -> None:
     assert world.row("j1").status is JobStatus.COMPLETED
 
 
+def test_claim_job_leaves_a_held_one_to_recovery() -> None:
+    world = World()
+    store = world.store()
+    store.enqueue("n")
+    store.claim()
+    world.data.edit_job("j1", args_text="{")
+    world.clock.advance(60_000)
+    before = world.data.snapshot()
+
+    assert store.claim_job("j1") is None
+
+    assert world.data.snapshot() == before
+
+
 def test_recovery_fails_a_held_one_without_an_attempt_and_goes_on() -> None:
     world = World()
     store = world.store()

@@ -146,7 +146,7 @@ def _acknowledge(
     it lasts, and after an end by any other trigger, `last_ack` is something else.
     """
     row = transaction.tables.jobs.get(job_id)
-    if row is None or not handoff_id:
+    if row is None:
         return STALE
     moved = transaction.move(row, trigger, handoff_id=handoff_id, given=given)
     if moved is not None:

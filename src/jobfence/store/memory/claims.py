@@ -1,7 +1,7 @@
 """Handing jobs off (M2, M11, M13, M19; O1; C4 to C8)."""
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from jobfence.statemachine import checks, texts
 from jobfence.statemachine.errors import HandoffIdInUse
@@ -188,8 +188,6 @@ def refuse_used_id(transaction: Transaction, handoff_id: str) -> None:
 
 def _follow_policy_cap(transaction: Transaction, row: JobRow) -> None:
     """Let the counter of a queue-derived key take the policy's cap (C3)."""
-    counter, cap = transaction.counter(row), row.max_concurrency
-    if counter is not None and cap is not None and is_derived(row.concurrency_key):
-        transaction.tables.counters[counter.concurrency_key] = replace(
-            counter, max_concurrency=cap
-        )
+    key, cap = row.concurrency_key, row.max_concurrency
+    if key is not None and cap is not None and is_derived(key):
+        transaction.set_cap(key, cap)

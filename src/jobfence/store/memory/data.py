@@ -11,6 +11,7 @@ from jobfence.store.memory.rows import (
     CounterRow,
     IdempotencyRow,
     JobRow,
+    OwnerRow,
     QueueRow,
     ScheduleRow,
 )
@@ -35,6 +36,7 @@ class Tables:
         default_factory=dict
     )
     queues: dict[str, QueueRow] = field(default_factory=dict)
+    owner: OwnerRow | None = None
 
     def copy(self) -> "Tables":
         """Copy the dictionaries; the rows in them are frozen and shared."""
@@ -44,6 +46,7 @@ class Tables:
             self.schedule_keys.copy(),
             self.idempotency.copy(),
             self.queues.copy(),
+            self.owner,
         )
 
     def queue(self, name: str) -> QueueRow:
@@ -60,6 +63,7 @@ class Snapshot:
     schedule_keys: tuple[ScheduleRow, ...]
     idempotency: tuple[IdempotencyRow, ...]
     queues: tuple[QueueRow, ...]
+    owner: OwnerRow | None
 
 
 class MemoryData:
@@ -82,6 +86,7 @@ class MemoryData:
             schedule_keys=_sorted(tables.schedule_keys),
             idempotency=_sorted(tables.idempotency),
             queues=_sorted(tables.queues),
+            owner=tables.owner,
         )
 
     def copy(self) -> "MemoryData":

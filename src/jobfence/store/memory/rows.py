@@ -108,6 +108,14 @@ class QueueRow:
     paused: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class OwnerRow:
+    """The worker that has the data alone, and until when (L2)."""
+
+    worker_id: str
+    expires_at_ms: int
+
+
 _AS_STORED = tuple(
     each.name for each in fields(Job) if each.name not in {"args", "kwargs"}
 )

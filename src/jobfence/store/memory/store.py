@@ -6,12 +6,13 @@ from jobfence.statemachine.errors import UnsupportedCapability
 from jobfence.store.memory.acks import Acks
 from jobfence.store.memory.caps import Caps
 from jobfence.store.memory.operations import Operations
+from jobfence.store.memory.ownership import Ownership
 from jobfence.store.memory.reading import Reading
 from jobfence.store.memory.recovery import Recovery
 from jobfence.store.memory.schedules import Schedules
 
 
-class MemoryJobStore(Schedules, Acks, Reading, Recovery, Caps, Operations):
+class MemoryJobStore(Schedules, Acks, Reading, Recovery, Caps, Operations, Ownership):
     """
     A `JobStore` in this process's memory: the reference model, and a test double.
 
