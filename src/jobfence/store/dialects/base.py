@@ -71,7 +71,10 @@ class Room(ABC):
     def check_joinable(self, connection: Connection, *, dedupe: bool) -> None:
         """Refuse a caller's transaction in which a rule cannot be kept (T1)."""
 
-    def reads_the_past(self, connection: Connection) -> bool:
+    def reads_the_past(
+        self,
+        connection: Connection,  # noqa: ARG002  for those who have to ask
+    ) -> bool:
         """Whether plain reads may miss what is committed, and locking reads do not."""
         return False
 

@@ -130,7 +130,7 @@ def _won(tx: Tx, moves: Sequence[Move], changed: int) -> set[str]:
     if changed == 0:
         return set()
     revs = {each.job_id: each.row["rev"] for each in moves}
-    rows = tx.rows(jobs.by_ids(tx.schema), in_ids=sorted(revs))
+    rows = tx.rows(tx.latest(jobs.by_ids(tx.schema)), in_ids=sorted(revs))
     return {str(row["id"]) for row in rows if row["rev"] != revs[str(row["id"])]}
 
 

@@ -103,7 +103,7 @@ def adopt_batch(
     before = locks.job_rows(tx, ids)
     changed = tx.changed(others.adopt_many(tx.schema), in_ids=ids, **values)
     if tx.journal is not None:
-        for row in tx.rows(jobs.by_ids(tx.schema), in_ids=ids):
+        for row in tx.rows(tx.latest(jobs.by_ids(tx.schema)), in_ids=ids):
             if row["rev"] != before[str(row["id"])]["rev"]:
                 tx.journal.job("adopt_policy:adopt_policy", row)
     return changed

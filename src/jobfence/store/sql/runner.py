@@ -18,6 +18,7 @@ from jobfence.statemachine.errors import (
     StoreUnavailable,
 )
 from jobfence.store.dialects.base import Fault, Room
+from jobfence.store.dialects.rooms import room_for
 from jobfence.store.sql import joining, readiness
 from jobfence.store.sql.calls import Call, Mode
 from jobfence.store.sql.tx import Settings, Tx
@@ -191,6 +192,12 @@ class JoinedRunner:
     def __init__(
         self, connection: Connection, settings: Settings, ready: Ready
     ) -> None:
+        if not isinstance(room_for(connection.dialect), type(settings.room)):
+            raise InvalidOption(
+                "transaction",
+                connection.dialect.name,
+                "must be on this store's database",
+            )
         self._connection = connection
         self._settings = settings
         self._ready = ready

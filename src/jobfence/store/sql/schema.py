@@ -21,6 +21,7 @@ from sqlalchemy import (
     text,
 )
 
+from jobfence.statemachine import checks
 from jobfence.statemachine.errors import InvalidOption
 from jobfence.statemachine.states import JobStatus
 from jobfence.statemachine.table import HANDOFF_COLUMNS, TABLE, Value
@@ -87,13 +88,6 @@ class Schema:
     """The tables under one prefix and, optionally, in one database schema."""
 
     def __init__(self, prefix: str, schema: str | None) -> None:
-        if not _PREFIX.match(prefix):
-            raise InvalidOption(
-                "table_prefix",
-                prefix,
-                "must be a letter or underscore and up to 29 letters, digits or "
-                "underscores",
-            )
         self.prefix = prefix
         self.metadata = MetaData(schema=schema)
         self.jobs = self._table("jobs", 1, *job_columns(), *self._job_checks())
@@ -204,6 +198,21 @@ def _on_mysql(*_: Any, dialect: Any, **__: Any) -> bool:
 
 def _unless_mysql(*_: Any, dialect: Any, **__: Any) -> bool:
     return dialect.name not in MYSQL_NAMES
+
+
+def named_schema(prefix: object, schema: object) -> Schema:
+    """Check the names of a prefix and a database schema, and return their tables."""
+    if not (isinstance(prefix, str) and _PREFIX.match(prefix)):
+        raise InvalidOption(
+            "table_prefix",
+            prefix,
+            "must be a letter or underscore and up to 29 letters, digits or "
+            "underscores",
+        )
+    return schema_for(
+        checks.plain_text(prefix),
+        None if schema is None else checks.text("schema", schema),
+    )
 
 
 @lru_cache(maxsize=32)

@@ -25,7 +25,7 @@ from jobfence.store.sql.methods.others import (
     ScheduleMethods,
 )
 from jobfence.store.sql.runner import JoinedRunner, OwnRunner, Ready
-from jobfence.store.sql.schema import Schema, schema_for
+from jobfence.store.sql.schema import Schema, named_schema
 from jobfence.store.sql.tx import Settings
 
 T = TypeVar("T")
@@ -50,8 +50,9 @@ def settings_for(
     room = room_for(dialect)
     if max_handoffs is not None:
         checks.integer("max_handoffs", max_handoffs, least=1, most=checks.INT32_MAX)
+    _check_parts(clock, retry_policy, ids, handoff_ids)
     return Settings(
-        schema=schema_for(table_prefix, schema),
+        schema=named_schema(table_prefix, schema),
         room=room,
         clock=room.clock if clock is None else clock,
         queues=check_queues(queues),
@@ -62,6 +63,25 @@ def settings_for(
         ids=ids or TimeOrderedIds(),
         handoff_ids=handoff_ids or random_id,
     )
+
+
+def _check_parts(
+    clock: object, retry_policy: object, ids: object, handoff_ids: object
+) -> None:
+    """Refuse what would fail only at the first job, with a less clear error."""
+    if clock is not None and not (
+        isinstance(clock, DatabaseClock) or callable(getattr(clock, "now_ms", None))
+    ):
+        raise InvalidOption("clock", clock, "must have a method now_ms()")
+    if retry_policy is not None and not callable(
+        getattr(retry_policy, "delay_ms", None)
+    ):
+        raise InvalidOption(
+            "retry_policy", retry_policy, "must have a method delay_ms(failures)"
+        )
+    for option, factory in (("ids", ids), ("handoff_ids", handoff_ids)):
+        if factory is not None and not callable(factory):
+            raise InvalidOption(option, factory, "must be a function that makes ids")
 
 
 class SqlJobStore(CoreMethods, ConcurrencyMethods, ScheduleMethods, OperationsMethods):
@@ -143,12 +163,6 @@ class SqlJobStore(CoreMethods, ConcurrencyMethods, ScheduleMethods, OperationsMe
         if not isinstance(connection, Connection):
             raise InvalidOption(
                 "transaction", transaction, "must be a SQLAlchemy Connection or Session"
-            )
-        if connection.dialect.name != self._engine.dialect.name:
-            raise InvalidOption(
-                "transaction",
-                connection.dialect.name,
-                f"must be on this store's database, {self._engine.dialect.name}",
             )
         joined = object.__new__(type(self))
         joined.__dict__.update(self.__dict__)
