@@ -93,8 +93,12 @@ class Acknowledger:
             all_stored = False
         return all_stored
 
-    def retry_due(self, last_call: float = math.inf) -> None:
-        """Try what was kept and whose time has come; at `last_call` that is all."""
+    def retry_due(self, last_call: float = math.inf) -> bool:
+        """
+        Try what was kept and whose time has come, and say whether any was stored.
+
+        At `last_call` the time of all has come.
+        """
         now = self._monotonic()
         due = [
             (run, kept.settlement)
@@ -102,6 +106,7 @@ class Acknowledger:
             if kept.due_at <= now or kept.failed_at < last_call <= now
         ]
         self.store_singly(due)
+        return any(run not in self._kept for run, _ in due)
 
     def due_at(self) -> float | None:
         """When the next kept one is to be tried, by the monotonic clock."""

@@ -1,5 +1,6 @@
 """The worker's loop: acknowledge, claim, run, sleep (rules D3, D5, D6 and T5)."""
 
+import math
 import time
 
 from collections.abc import Callable, Sequence
@@ -95,12 +96,14 @@ class Dispatcher:
     def step(self) -> float:
         """Do one round, and return for how many seconds there is nothing more."""
         drain = self._drain
+        last_call = math.inf
         if drain is not None:
             self._end_runs(drain)
-            self._acks.retry_due(drain.deadline)
-        else:
-            self._acks.retry_due()
-        pairs = self._acks.sift(self._board.take_finished())
+            last_call = drain.deadline
+        finished = self._board.take_finished()
+        if self._acks.retry_due(last_call) or finished:
+            self._look_at = 0.0  # there may be work for what they freed
+        pairs = self._acks.sift(finished)
         want = self._wanted(len(pairs))
         woken = want != 0 and self._board.take_woken()
         due = self._monotonic() >= self._look_at
@@ -121,10 +124,10 @@ class Dispatcher:
     def _settle(self, pairs: Sequence[Pair], want: int, *, woken: bool) -> None:
         """Acknowledge and claim in one call."""
         try:
+            upcoming = None if pairs else self._next_scheduled()
             if want:
                 self._return_unknown()
-            upcoming = None if pairs else self._next_scheduled()
-            self._claim_in_doubt = want > 0
+                self._claim_in_doubt = True
             acks, handoffs = self._store.settle(
                 [settlement for _, settlement in pairs],
                 claim=want,
@@ -135,11 +138,12 @@ class Dispatcher:
         except Exception as error:  # noqa: BLE001  told, and tried again
             self._settle_failed(pairs, want, error)
             return
-        self._claim_in_doubt = False
+        if want:
+            self._claim_in_doubt = False
+            self._claim_failures = 0
         self._acks.stored(pairs, acks)
         self._take(handoffs)
         if want:
-            self._claim_failures = 0
             self._look_again(pairs, want - len(handoffs), upcoming, woken=woken)
 
     def _look_again(

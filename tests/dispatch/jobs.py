@@ -1,0 +1,86 @@
+"""Jobs that a process of its own can import, and what they leave behind for tests."""
+
+import asyncio
+import multiprocessing
+import os
+import sys
+import threading
+import time
+
+from pathlib import Path
+
+from jobfence.dispatch import JobApp, Reschedule, current_job
+from jobfence.store.memory import MemoryJobStore
+
+FOREVER_S = 600.0
+
+app = JobApp(MemoryJobStore())
+
+
+def write(path: str, text: str) -> None:
+    """Write a file at once: a reader sees all of it or nothing."""
+    part = Path(f"{path}.{os.getpid()}")
+    part.write_text(text, encoding="utf-8")
+    part.rename(path)
+
+
+@app.job("tell", execution_mode="process")
+def tell(path: str, *, note: dict[str, int]) -> None:
+    job = current_job().job
+    write(path, f"{os.getpid()} {job.id} {job.name} {sorted(note.items())}")
+    sys.stdout.write("a job may print")
+    assert sys.stdin.read() == ""
+
+
+@app.job("atell", execution_mode="process")
+async def atell(path: str) -> None:
+    await asyncio.sleep(0)
+    write(path, str(os.getpid()))
+
+
+@app.job("fail", execution_mode="process", max_retries=0)
+def fail() -> None:
+    raise ValueError("from the child")
+
+
+@app.job("exit", execution_mode="process", max_retries=0)
+def leave() -> None:
+    sys.exit(3)
+
+
+@app.job("crash", execution_mode="process", max_retries=0)
+def crash() -> None:
+    os._exit(7)
+
+
+@app.job("later", execution_mode="process", max_retries=0)
+def later() -> None:
+    raise Reschedule(500)
+
+
+@app.job("extend", execution_mode="process", max_retries=0)
+def extend() -> None:
+    current_job().extend()
+
+
+@app.job("coroutine", execution_mode="process", max_retries=0)
+def coroutine() -> object:
+    return atell("unused")
+
+
+@app.job("hang", execution_mode="process", max_retries=0)
+def hang(path: str) -> None:
+    """Start a child of its own, say who both are, and hang."""
+    other = multiprocessing.get_context("fork").Process(
+        target=time.sleep, args=(FOREVER_S,)
+    )
+    other.start()
+    write(path, f"{os.getpid()} {other.pid}")
+    time.sleep(FOREVER_S)
+
+
+@app.job("linger", execution_mode="process")
+def linger(path: str) -> None:
+    """Return, and leave a thread that keeps the process alive."""
+    threading.Thread(target=time.sleep, args=(FOREVER_S,)).start()
+    write(path, str(os.getpid()))

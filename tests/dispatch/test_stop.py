@@ -1,0 +1,479 @@
+"""Rule D6: what a stop waits for, what it ends, and what it gives back."""
+
+import asyncio
+import threading
+
+from collections.abc import Iterator
+
+import pytest
+
+from jobfence.dispatch import StopIncomplete, Worker, WorkerStopping, current_job
+from jobfence.dispatch.acks import LONGEST_RETRY_S
+from jobfence.dispatch.context import JobContext
+from jobfence.dispatch.events import (
+    AcknowledgementStale,
+    FrameworkError,
+    JobCancelled,
+    JobCompleted,
+    JobFailed,
+    JobLeftRunning,
+    JobReturned,
+    WorkerStopped,
+)
+from jobfence.statemachine.errors import StoreUnavailable
+from jobfence.statemachine.options import JobRequest
+from jobfence.statemachine.states import JobStatus
+from tests.dispatch.support import (
+    NEVER_MS,
+    PATIENCE_S,
+    World,
+    idle,
+    reached,
+)
+
+NEVER_S = NEVER_MS / 1000
+
+
+class Held:
+    """A job on a thread that runs until it is let go."""
+
+    def __init__(self, world: World, name: str = "held") -> None:
+        self.started = threading.Event()
+        self.release = threading.Event()
+        self.contexts: list[JobContext] = []
+        world.app.job(name, max_retries=0)(self.run)
+
+    def run(self) -> None:
+        self.contexts.append(current_job())
+        self.started.set()
+        reached(self.release)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+@pytest.fixture
+def held(world: World) -> Iterator[Held]:
+    job = Held(world)
+    yield job
+    job.release.set()
+
+
+def marked(held: Held) -> bool:
+    return held.contexts[0].cancelled
+
+
+def in_thread(call: object) -> threading.Thread:
+    assert callable(call)
+    thread = threading.Thread(target=call)
+    thread.start()
+    return thread
+
+
+def joined(thread: threading.Thread) -> None:
+    thread.join(PATIENCE_S)
+    assert not thread.is_alive()
+
+
+def test_a_running_job_is_waited_for_and_no_other_is_claimed(
+    world: World, held: Held
+) -> None:
+    first = world.app.enqueue("held")
+    worker = world.worker(concurrency=1)
+    worker.start()
+    reached(held.started)
+    second = world.app.enqueue("held")
+    stop = in_thread(lambda: worker.stop(NEVER_S))
+    held.release.set()
+    joined(stop)
+    assert world.status(first) is JobStatus.COMPLETED
+    assert (world.status(second), world.job(second).handoffs) == (JobStatus.QUEUED, 0)
+    assert len(world.seen.of(WorkerStopped)) == 1
+
+
+def test_F88_what_was_claimed_but_not_begun_goes_back_at_once(world: World) -> None:
+    started = threading.Barrier(3)
+    release = threading.Event()
+
+    @world.app.job("n")
+    def n() -> None:
+        started.wait(PATIENCE_S)
+        reached(release)
+
+    for _ in range(2):
+        world.app.enqueue(n)
+    worker = world.worker(concurrency=10)
+    worker.start()
+    started.wait(PATIENCE_S)
+
+    def stop_after_claiming(_acks: object, **options: object) -> None:
+        if options["claim"]:
+            worker.request_stop(NEVER_S)
+
+    world.staged.after["settle"] = stop_after_claiming
+    waiting = world.store.enqueue_many([JobRequest("n") for _ in range(8)])
+    returned = world.seen.wait(JobReturned, 8)
+    for each in waiting:
+        job = world.job(each)
+        assert (job.status, job.attempts, job.handoffs) == (JobStatus.QUEUED, 0, 1)
+    assert {event.handoff.job.id for event in returned} == set(waiting)
+    assert world.store.counts()[JobStatus.HANDED_OFF] == 2
+    release.set()
+    worker.stop(NEVER_S)
+    assert world.store.counts()[JobStatus.COMPLETED] == 2
+
+
+def test_F89_leases_are_renewed_until_the_drain_ends(world: World, held: Held) -> None:
+    job_id = world.app.enqueue("held")
+    worker = world.worker(lease_ms=20_000, heartbeat_ms=1)
+    worker.start()
+    reached(held.started)
+    stop = in_thread(lambda: worker.stop(NEVER_S))
+    beaten = threading.Semaphore(0)
+    world.staged.after["extend_leases"] = lambda *_a, **_k: beaten.release()
+    for _ in range(4):  # 60 s of drain, in steps shorter than the lease
+        world.clock.advance(15_000)
+        for _ in range(2):  # the first may have begun before the clock moved
+            assert beaten.acquire(timeout=PATIENCE_S)
+        assert world.store.recover_expired() == []
+    assert world.status(job_id) is JobStatus.HANDED_OFF
+    held.release.set()
+    joined(stop)
+    assert world.status(job_id) is JobStatus.COMPLETED
+
+
+def test_after_the_grace_a_task_is_cancelled_and_its_job_goes_back(
+    world: World,
+) -> None:
+    started = threading.Event()
+    ended: list[str] = []
+
+    @world.app.job("n")
+    async def n() -> None:
+        started.set()
+        try:
+            await asyncio.sleep(NEVER_S)
+        finally:
+            ended.append("ended")
+
+    job_id = world.app.enqueue(n)
+    worker = world.worker()
+    worker.start()
+    reached(started)
+    worker.stop(0)
+    job = world.job(job_id)
+    assert (job.status, job.attempts) == (JobStatus.QUEUED, 0)
+    assert ended == ["ended"]
+    assert len(world.seen.of(JobReturned)) == 1
+
+
+def test_a_task_that_answers_its_cancellation_by_an_error_goes_back_as_well(
+    world: World,
+) -> None:
+    started = threading.Event()
+
+    @world.app.job("n", max_retries=0)
+    async def n() -> None:
+        started.set()
+        try:
+            await asyncio.sleep(NEVER_S)
+        except asyncio.CancelledError:
+            raise RuntimeError("the connection was closed") from None
+
+    job_id = world.app.enqueue(n)
+    worker = world.worker()
+    worker.start()
+    reached(started)
+    worker.stop(0)
+    assert (world.status(job_id), world.job(job_id).attempts) == (JobStatus.QUEUED, 0)
+
+
+def test_a_task_that_ends_by_itself_after_its_cancellation_is_complete(
+    world: World,
+) -> None:
+    started = threading.Event()
+
+    @world.app.job("n")
+    async def n() -> None:
+        started.set()
+        try:
+            await asyncio.sleep(NEVER_S)
+        except asyncio.CancelledError:
+            return
+
+    job_id = world.app.enqueue(n)
+    worker = world.worker()
+    worker.start()
+    reached(started)
+    worker.stop(0)
+    assert world.status(job_id) is JobStatus.COMPLETED
+
+
+def test_a_thread_that_goes_on_is_left_and_acknowledges_when_it_ends(
+    world: World, held: Held
+) -> None:
+    job_id = world.app.enqueue("held")
+    worker = world.worker()
+    worker.start()
+    reached(held.started)
+    assert not marked(held)
+    worker.stop(0)
+    assert marked(held)
+    assert len(world.seen.of(JobLeftRunning)) == 1
+    assert world.status(job_id) is JobStatus.HANDED_OFF
+    held.release.set()
+    world.seen.wait(JobCompleted)
+    assert world.status(job_id) is JobStatus.COMPLETED
+
+
+def test_a_thread_that_was_left_longer_than_its_lease_changes_nothing(
+    world: World, held: Held
+) -> None:
+    job_id = world.app.enqueue("held")
+    worker = world.worker(lease_ms=1000)
+    worker.start()
+    reached(held.started)
+    worker.stop(0)
+    world.clock.advance(1000)
+    assert [job.id for job in world.store.recover_expired()] == [job_id]
+    held.release.set()
+    world.seen.wait(AcknowledgementStale)
+    assert world.status(job_id) is JobStatus.FAILED
+    assert world.seen.of(JobCompleted) == []
+
+
+def test_an_error_of_a_late_acknowledgement_is_reported(
+    world: World, held: Held
+) -> None:
+    world.app.enqueue("held")
+    worker = world.worker()
+    worker.start()
+    reached(held.started)
+    worker.stop(0)
+
+    def refuse(*_args: object, **_options: object) -> None:
+        raise StoreUnavailable("staged")
+
+    world.staged.before["settle"] = refuse
+    held.release.set()
+    world.seen.wait(FrameworkError)
+    assert world.seen.stages() == ["late_acknowledgement"]
+
+
+def test_a_process_that_exits_gives_the_jobs_of_its_threads_back(
+    world: World, held: Held
+) -> None:
+    job_id = world.app.enqueue("held")
+    worker = world.worker()
+    worker.start()
+    reached(held.started)
+    worker.stop(0, process_exits=True)
+    assert (world.status(job_id), world.job(job_id).attempts) == (JobStatus.QUEUED, 0)
+    assert len(world.seen.of(JobReturned)) == 1
+    held.release.set()  # what the thread still does counts for nothing
+    assert world.status(job_id) is JobStatus.QUEUED
+
+
+def test_a_shorter_grace_wins_over_the_first(world: World, held: Held) -> None:
+    world.app.enqueue("held")
+    worker = world.worker()
+    worker.start()
+    reached(held.started)
+    patient = in_thread(lambda: worker.stop(NEVER_S))
+    worker.stop(0)
+    joined(patient)
+    assert len(world.seen.of(JobLeftRunning)) == 1
+    assert len(world.seen.of(WorkerStopped)) == 1
+
+
+def test_an_acknowledgement_that_cannot_be_stored_fails_the_stop_which_can_be_repeated(
+    world: World, held: Held
+) -> None:
+    job_id = world.app.enqueue("held")
+    worker = world.worker()
+    worker.start()
+    reached(held.started)
+
+    def refuse(*_args: object, **_options: object) -> None:
+        raise StoreUnavailable("staged: down")
+
+    world.staged.before["settle"] = refuse
+    held.release.set()
+    world.seen.wait(FrameworkError)
+    for _ in range(2):
+        with pytest.raises(StopIncomplete, match=r"could not store 1 ack") as e:
+            worker.stop(0)
+        assert [handoff.job.id for handoff in e.value.handoffs] == [job_id]
+        assert worker.state.name == "STOPPING"
+    with pytest.raises(WorkerStopping):
+        worker.start()
+    del world.staged.before["settle"]
+    worker.stop(LONGEST_RETRY_S * 4)
+    assert world.status(job_id) is JobStatus.COMPLETED
+    assert world.job(job_id).handoffs == 1
+    assert worker.state.name == "STOPPED"
+
+
+def test_a_listener_may_request_a_stop_but_not_wait_for_it(world: World) -> None:
+    errors: list[Exception] = []
+    box: list[Worker] = []
+
+    def listener(event: object) -> None:
+        if isinstance(event, JobCompleted):
+            try:
+                box[0].stop()
+            except RuntimeError as error:
+                errors.append(error)
+            box[0].request_stop()
+
+    world.listeners.append(listener)
+    world.app.job("n")(lambda: None)
+    world.app.enqueue("n")
+    worker = world.worker()
+    box.append(worker)
+    worker.start()
+    world.seen.wait(WorkerStopped)
+    assert "request_stop" in str(errors[0])
+    assert worker.state.name == "STOPPED"
+
+
+def test_stopping_a_worker_that_was_never_started_does_nothing(world: World) -> None:
+    worker = world.worker()
+    worker.stop()
+    worker.request_stop()
+    assert worker.wait_idle()
+    assert world.seen.events == []
+
+
+def test_a_stopped_worker_can_be_started_again(world: World) -> None:
+    runs: list[str] = []
+    world.app.job("n")(lambda: runs.append("run"))
+    worker = world.worker()
+    for _ in range(2):
+        world.app.enqueue("n")
+        worker.start()
+        idle(worker)
+        worker.stop()
+    assert runs == ["run", "run"]
+    assert worker.counters["worker_started"] == 2
+
+
+def test_async_forms_do_not_block_the_loop(world: World) -> None:
+    runs: list[str] = []
+    world.app.job("n")(lambda: runs.append("run"))
+    worker = world.worker()
+
+    async def main() -> None:
+        await worker.astart()
+        await world.app.aenqueue("n")
+        assert await worker.await_idle(PATIENCE_S)
+        await worker.astop()
+
+    asyncio.run(main())
+    assert runs == ["run"]
+    assert worker.state.name == "STOPPED"
+
+
+def test_a_claim_in_doubt_at_the_end_is_given_back(world: World) -> None:
+    world.app.job("n")(lambda: None)
+    job_id = world.app.enqueue("n")
+    worker = world.worker()
+
+    def lose(_acks: object, **options: object) -> None:
+        if options.get("claim"):
+            worker.request_stop(NEVER_S)
+            raise StoreUnavailable("staged", in_doubt=True)
+
+    world.staged.after["settle"] = lose
+    worker.start()
+    worker.stop(NEVER_S)
+    assert (world.status(job_id), world.job(job_id).handoffs) == (JobStatus.QUEUED, 1)
+
+
+def test_an_error_while_giving_back_a_claim_in_doubt_does_not_stop_the_stop(
+    world: World,
+) -> None:
+    world.app.job("n")(lambda: None)
+    job_id = world.app.enqueue("n")
+    worker = world.worker()
+
+    def lose(_acks: object, **options: object) -> None:
+        if options.get("claim"):
+            worker.request_stop(NEVER_S)
+            raise StoreUnavailable("staged", in_doubt=True)
+
+    def refuse(*_args: object) -> None:
+        raise StoreUnavailable("staged: down")
+
+    world.staged.after["settle"] = lose
+    world.staged.before["handoffs_for_worker"] = refuse
+    worker.start()
+    worker.stop(NEVER_S)
+    assert world.status(job_id) is JobStatus.HANDED_OFF  # until its lease is over
+    assert world.seen.stages() == ["claim", "claim"]
+
+
+def test_R3_a_task_that_is_asked_to_cancel_is_cancelled_and_its_job_ends(
+    world: World,
+) -> None:
+    started = threading.Event()
+
+    @world.app.job("n")
+    async def n() -> None:
+        started.set()
+        await asyncio.sleep(NEVER_S)
+
+    job_id = world.app.enqueue(n)
+    with world.running(heartbeat_ms=1) as worker:
+        reached(started)
+        world.store.cancel(job_id)
+        idle(worker)
+    job = world.job(job_id)
+    assert (job.status, job.attempts) == (JobStatus.CANCELLED, 0)
+    assert len(world.seen.of(JobCancelled)) == 1
+
+
+def test_R3_a_thread_sees_that_it_is_asked_to_cancel_and_may_complete(
+    world: World, held: Held
+) -> None:
+    job_id = world.app.enqueue("held")
+    with world.running(heartbeat_ms=1) as worker:
+        reached(held.started)
+        assert not marked(held)
+        world.store.cancel(job_id)
+        beaten = threading.Semaphore(0)
+        world.staged.after["extend_leases"] = lambda *_a, **_k: beaten.release()
+        for _ in range(3):  # the third began after the second's answers were read
+            assert beaten.acquire(timeout=PATIENCE_S)
+        assert marked(held)
+        held.release.set()
+        idle(worker)
+    assert world.status(job_id) is JobStatus.COMPLETED
+
+
+def test_L1_a_task_whose_handoff_was_lost_is_cancelled(world: World) -> None:
+    started = threading.Event()
+    contexts: list[JobContext] = []
+
+    @world.app.job("n", max_retries=0)
+    async def n() -> None:
+        contexts.append(current_job())
+        started.set()
+        await asyncio.sleep(NEVER_S)
+
+    job_id = world.app.enqueue(n)
+    with world.running(lease_ms=1000, heartbeat_ms=1) as worker:
+        reached(started)
+        world.staged.before["extend_leases"] = lambda *_a, **_k: recover(world)
+        idle(worker)
+    assert contexts[0].lost
+    assert world.status(job_id) is JobStatus.FAILED
+    assert len(world.seen.of(AcknowledgementStale)) == 1
+    assert world.seen.of(JobFailed) == []
+
+
+def recover(world: World) -> None:
+    world.clock.advance(1000)
+    world.store.recover_expired()
