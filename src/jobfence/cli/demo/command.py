@@ -1,0 +1,140 @@
+"""The command itself: a place for the tables, the play, the verdict, and no traces."""
+
+import argparse
+import contextlib
+import secrets
+import shutil
+import signal
+import tempfile
+import threading
+import time
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+
+from jobfence.cli import output
+from jobfence.cli.arguments import database_url
+from jobfence.cli.demo import MOST_WORKERS
+from jobfence.cli.demo.crew import Crew
+from jobfence.cli.demo.files import MOST_BYTES, MOST_FILES, Found, find
+from jobfence.cli.demo.place import Place
+from jobfence.cli.demo.screen import Silent, screen
+from jobfence.cli.demo.stage import Stage
+from jobfence.cli.demo.verdict import Verdict, judge
+from jobfence.cli.failures import OK, CommandFailed, UsageError
+from jobfence.cli.stores import told_with_url
+
+LEAST_WORKERS = 2
+
+
+def demonstrate(args: argparse.Namespace) -> int:
+    """Run the demo and print what came of it."""
+    root: Path = args.path
+    found = _checked(args, root)
+    with _ended_by_signals(), _place(args) as (url, place):
+        with screen(len(found.files), silent=args.json) as shown:
+            _introduce(shown, found, root, place, args.workers)
+            begun = time.monotonic()
+            with Crew() as crew:
+                stage = Stage(place, root, crew, url=url, say=shown.say)
+                played = stage.play(found.files, args.workers, shown.advance)
+            verdict = judge(place, root, played, time.monotonic() - begun)
+        return _report(args, verdict)
+
+
+def _checked(args: argparse.Namespace, root: Path) -> Found:
+    if not hasattr(signal, "SIGSTOP"):
+        raise CommandFailed("the demo needs the signals SIGKILL and SIGSTOP of POSIX")
+    if not LEAST_WORKERS <= args.workers <= MOST_WORKERS:
+        raise UsageError(
+            f"--workers must be {LEAST_WORKERS} to {MOST_WORKERS}, not {args.workers}"
+        )
+    if not root.is_dir():
+        raise UsageError(f"PATH must be a directory, and {root} is none")
+    found = find(root)
+    if not found.files:
+        raise UsageError(f"there are no files under {root.resolve()} to work on")
+    return found
+
+
+def _introduce(
+    shown: Silent, found: Found, root: Path, place: Place, workers: int
+) -> None:
+    shown.say(
+        f"{len(found.files)} files under {root.resolve()}, {workers} worker processes, "
+        f"{_shown(place)}"
+    )
+    if found.left_out:
+        shown.say(
+            f"left out: {found.left_out} files, unreadable, over {MOST_BYTES >> 20} MiB "
+            f"or beyond the first {MOST_FILES}"
+        )
+
+
+def _report(args: argparse.Namespace, verdict: Verdict) -> int:
+    problems = verdict.problems()
+    if args.json:
+        output.print_json(verdict)
+    else:
+        output.print_table(["", "demo"], verdict.rows(), empty="")
+    if problems:
+        raise CommandFailed("; ".join(problems))
+    return OK
+
+
+@contextlib.contextmanager
+def _place(args: argparse.Namespace) -> Iterator[tuple[str, Place]]:
+    """Give the demo its tables, and take them away unless they are to be kept."""
+    with contextlib.ExitStack() as clean_up:
+        url, prefix = _temporary(args, clean_up) if args.url is None else _given(args)
+        place = Place(url, prefix)
+        clean_up.callback(place.close)
+        with told_with_url(place.store):
+            place.make()
+            if args.url is not None and not args.keep:
+                clean_up.callback(place.drop)
+            yield url, place
+    if args.keep and not args.json:
+        print(f"kept: {_shown(place)}, tables {prefix}*")
+
+
+def _temporary(
+    args: argparse.Namespace, clean_up: contextlib.ExitStack
+) -> tuple[str, str]:
+    folder = Path(tempfile.mkdtemp(prefix="jobfence-demo-"))
+    if not args.keep:
+        clean_up.callback(shutil.rmtree, folder)
+    return f"sqlite:///{folder / 'demo.db'}", "jobfence_"
+
+
+def _given(args: argparse.Namespace) -> tuple[str, str]:
+    url = database_url(args)
+    if url.startswith("sqlite") and url.partition("://")[2] in ("", "/", "/:memory:"):
+        raise UsageError("--url: the workers are processes, and cannot share memory")
+    # Other tables for each run: two at once do not meet, nor those of an application.
+    return url, f"jobfence_demo_{secrets.token_hex(3)}_"
+
+
+def _shown(place: Place) -> str:
+    return place.store.engine.url.render_as_string(hide_password=True)
+
+
+@contextlib.contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end the demo as Ctrl-C does: with its workers."""
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {
+        number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,165 @@
+"""The demo's play: a worker is killed in a job, another one overtaken in its own."""
+
+import signal
+import time
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from jobfence.cli.demo.child import GO_ON, JOB_NAME, START, Orders
+from jobfence.cli.demo.crew import Crew, Message, Process
+from jobfence.cli.demo.files import File
+from jobfence.cli.demo.place import LEASE_MS, Place
+from jobfence.cli.failures import CommandFailed
+from jobfence.statemachine.options import JobRequest
+from jobfence.statemachine.states import JobStatus
+from jobfence.statemachine.values import AckResult
+
+START_S = 30.0
+FINISH_S = 120.0
+OVERTAKEN_S = LEASE_MS / 1000 + 2.5
+TRIES = 5
+CONCURRENCY = 4
+Say = Callable[[str], None]
+Advance = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What was seen while the jobs ran."""
+
+    jobs: dict[str, File]
+    recovered_after_kill: int
+    stale_refused: int
+    late_accepted: bool
+
+
+class Stage:
+    """One performance."""
+
+    def __init__(
+        self, place: Place, root: Path, crew: Crew, *, url: str, say: Say
+    ) -> None:
+        self._place, self._root, self._crew = place, root, crew
+        self._url, self._say = url, say
+        self._hired = 0
+        self._jobs: dict[str, File] = {}
+
+    def play(self, files: tuple[File, ...], workers: int, advance: Advance) -> Played:
+        """Run all jobs, with both accidents on the way."""
+        ids = self._place.store.enqueue_many(
+            JobRequest(JOB_NAME, (file.path,)) for file in files
+        )
+        self._jobs = dict(zip(ids, files, strict=True))
+        victim, sleeper = self._hire(holds=True), self._hire(holds=True)
+        others = [self._hire() for _ in range(workers - 2)]
+        for process in (victim, sleeper):
+            process.tell(f"{START}\n")
+        self._kill(victim)
+        others.append(self._hire())  # what a supervisor would do
+        held = self._held_by(sleeper)
+        for process in others:  # only now: they might leave the sleeper no job
+            process.tell(f"{START}\n")
+        self._overtake(sleeper, held)
+        self._finish(sleeper, advance)
+        return Played(
+            jobs=self._jobs,
+            recovered_after_kill=self._recovered_from(victim),
+            stale_refused=len(self._refused()),
+            late_accepted=any(
+                each["result"] != AckResult.STALE for each in self._crew.told("late")
+            ),
+        )
+
+    def _hire(self, *, holds: bool = False) -> Process:
+        self._hired += 1
+        return self._crew.add(
+            Orders(
+                url=self._url,
+                table_prefix=self._place.store.tables.prefix,
+                root=str(self._root),
+                worker_id=f"demo-{self._hired}",
+                # One that is stopped in its only job holds no lock of the database.
+                concurrency=1 if holds else CONCURRENCY,
+                holds=holds,
+            )
+        )
+
+    def _held_by(self, process: Process) -> Message:
+        """Wait until a worker tells that it is inside its first job."""
+        self._crew.wait_for(
+            f"the first job of {process.worker_id}",
+            lambda: bool(self._crew.told("holding", process)),
+            START_S,
+        )
+        return self._crew.told("holding", process)[0]
+
+    def _kill(self, process: Process) -> None:
+        held = self._held_by(process)
+        self._crew.kill(process)
+        self._say(f"killed {process.worker_id} in the middle of {self._path(held)}")
+
+    def _overtake(self, process: Process, held: Message) -> None:
+        """
+        Stop a worker until its lease has run out and its job was taken from it.
+
+        If it was stopped in the middle of a heartbeat's transaction, its locks keep the
+        others from the job: it is let go on for a moment, and stopped again.
+        """
+        self._say(f"stopped {process.worker_id} in the middle of {self._path(held)}")
+        for _ in range(TRIES):
+            process.send(signal.SIGSTOP)
+            overtaken = self._is_taken_from(held)
+            if overtaken:
+                process.tell(f"{GO_ON}\n")
+            process.send(signal.SIGCONT)
+            if overtaken:
+                self._say(f"its job was taken from {process.worker_id}; it goes on")
+                return
+            time.sleep(0.1)
+        raise CommandFailed(f"{process.worker_id} was stopped, but kept its job")
+
+    def _is_taken_from(self, held: Message) -> bool:
+        deadline = time.monotonic() + OVERTAKEN_S
+        while time.monotonic() < deadline:
+            job = self._place.store.get(held["job_id"])
+            if job is None or job.handoff_id != held["handoff_id"]:
+                return True
+            time.sleep(0.05)
+        return False
+
+    def _finish(self, sleeper: Process, advance: Advance) -> None:
+        def done() -> bool:
+            counts = self._place.store.counts()
+            advance(counts[JobStatus.COMPLETED])
+            ended = sum(counts[status] for status in JobStatus if status.terminal)
+            return ended >= len(self._jobs)
+
+        self._crew.wait_for("the end of all jobs", done, FINISH_S)
+        self._crew.wait_for(
+            f"the late acknowledgement of {sleeper.worker_id}",
+            lambda: bool(self._crew.told("late", sleeper)),
+            START_S,
+        )
+        late = self._crew.told("late", sleeper)[0]
+        self._say(f"the late acknowledgement of {sleeper.worker_id}: {late['result']}")
+        self._crew.stop()
+
+    def _recovered_from(self, process: Process) -> int:
+        return sum(
+            each["worker_id"] == process.worker_id
+            for each in self._crew.told("recovered")
+        )
+
+    def _refused(self) -> set[str]:
+        """Return the handoffs whose acknowledgement was refused."""
+        late = [
+            each
+            for each in self._crew.told("late")
+            if each["result"] == AckResult.STALE
+        ]
+        return {each["handoff_id"] for each in [*late, *self._crew.told("stale")]}
+
+    def _path(self, message: Message) -> str:
+        return self._jobs[message["job_id"]].path

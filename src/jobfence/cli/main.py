@@ -1,0 +1,92 @@
+"""The entry point: parse, run, and turn what goes wrong into a sentence."""
+
+import contextlib
+import os
+import platform
+import sys
+import traceback
+
+from collections.abc import Sequence
+
+from jobfence import __version__
+from jobfence.cli import demo, diagram, operations, worker
+from jobfence.cli.arguments import Parser
+from jobfence.cli.failures import (
+    FOUND_WRONG,
+    INTERRUPTED,
+    USAGE,
+    UsageError,
+    explained,
+    without_secrets,
+)
+
+EPILOG = "exit codes: 0 all is well, 1 found something wrong, 2 wrong command line"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return the exit code; nothing is raised."""
+    for stream in (sys.stdout, sys.stderr):
+        # A job's name may hold what the terminal's encoding cannot show.
+        with contextlib.suppress(AttributeError, ValueError):
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return _run(given)
+    except KeyboardInterrupt:
+        _tell("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader (`head`) has gone: Python must not complain of it at exit too.
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FOUND_WRONG
+
+
+def _run(arguments: list[str]) -> int:
+    parser = make_parser()
+    url = None
+    try:
+        try:
+            args = parser.parse_args(arguments)
+        except SystemExit as done:  # --help, --version
+            return done.code if isinstance(done.code, int) else USAGE
+        url = getattr(args, "url", None)
+        code: int = args.run(args)
+        sys.stdout.flush()
+    except (KeyboardInterrupt, BrokenPipeError):
+        raise
+    except Exception as error:  # noqa: BLE001  every error becomes a sentence
+        if "--traceback" in arguments:
+            _print_traceback(error, url)
+        code, sentence = explained(error)
+        if isinstance(error, UsageError):
+            sentence += f" (try: {parser.prog} --help)"
+        _tell(without_secrets(sentence, url))
+    return code
+
+
+def make_parser() -> Parser:
+    """Make the parser of all commands."""
+    parser = Parser(
+        prog="jobfence",
+        description="An explicit job state machine and a durable, fenced job store.",
+        epilog=EPILOG,
+    )
+    version = f"jobfence {__version__}, Python {platform.python_version()}"
+    parser.add_argument("--version", action="version", version=version)
+    commands = parser.add_subparsers(
+        title="commands", metavar="COMMAND", required=True, parser_class=Parser
+    )
+    for module in (demo, worker, operations, diagram):
+        module.register(commands)
+    return parser
+
+
+def _tell(sentence: str) -> None:
+    with contextlib.suppress(OSError, ValueError):
+        print(f"jobfence: {sentence}", file=sys.stderr)
+
+
+def _print_traceback(error: Exception, url: str | None) -> None:
+    text = "".join(traceback.format_exception(error))
+    print(without_secrets(text, url), file=sys.stderr, end="")

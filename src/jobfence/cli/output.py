@@ -1,0 +1,106 @@
+"""Printing: JSON for programs; for people tables, by rich where it is of use."""
+
+import dataclasses
+import json
+import sys
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import IO
+
+Cell = str | int | None
+
+
+def as_json(value: object) -> object:
+    """Return a value of the library as what `json` can write."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {
+            field.name: as_json(getattr(value, field.name))
+            for field in dataclasses.fields(value)
+        }
+    if isinstance(value, Mapping):
+        return {str(key): as_json(each) for key, each in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [as_json(each) for each in value]
+    return value
+
+
+def print_json(value: object) -> None:
+    """Print a value as JSON."""
+    print(json.dumps(as_json(value), indent=2))
+
+
+def compact(value: object) -> str:
+    """Return a value as JSON on one line."""
+    return json.dumps(as_json(value))
+
+
+def print_table(
+    headers: Sequence[str], rows: Iterable[Sequence[Cell]], *, empty: str
+) -> None:
+    """Print rows under headers, or say that there are none."""
+    texts = [[shown(cell) for cell in row] for row in rows]
+    if not texts:
+        print(empty)
+    elif not _print_rich(headers, texts):
+        _print_plain([list(headers), *texts])
+
+
+def shown(cell: Cell) -> str:
+    """Return a cell as text that cannot steer a terminal."""
+    text = "-" if cell is None else str(cell)
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode()
+        for char in text
+    )
+
+
+def when(time_ms: int | None) -> str | None:
+    """Return a time as people read it, in UTC."""
+    if time_ms is None:
+        return None
+    time = datetime.fromtimestamp(time_ms / 1000, UTC)
+    return time.isoformat(" ", "milliseconds").replace("+00:00", "Z")
+
+
+def age(milliseconds: int | None) -> str | None:
+    """Return a length of time as people read it."""
+    if milliseconds is None:
+        return None
+    seconds = milliseconds // 1000
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds // length} {unit}"
+    return f"{seconds} s"
+
+
+def fancy(stream: IO[str]) -> bool:
+    """Whether a stream is a terminal and rich is installed."""
+    if not stream.isatty():
+        return False
+    try:
+        import rich  # noqa: F401, PLC0415  an extra
+    except ImportError:
+        return False
+    return True
+
+
+def _print_rich(headers: Sequence[str], rows: list[list[str]]) -> bool:
+    if not fancy(sys.stdout):
+        return False
+    from rich.console import Console  # noqa: PLC0415  an extra
+    from rich.table import Table  # noqa: PLC0415  an extra
+    from rich.text import Text  # noqa: PLC0415  an extra
+
+    table = Table(*headers)
+    for row in rows:
+        table.add_row(*map(Text, row))  # as Text: a job's name is no markup
+    Console().print(table)
+    return True
+
+
+def _print_plain(rows: list[list[str]]) -> None:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        print("  ".join(cells).rstrip())
