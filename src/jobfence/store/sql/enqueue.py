@@ -2,7 +2,7 @@
 
 import json
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,7 +64,7 @@ def _existing(tx: Tx, new: NewJob, waiting: list[dict[str, Any]]) -> str | None:
     original = _original(tx, new)
     if original is not None:
         return original
-    check_cap(tx, request.concurrency)
+    check_cap(tx, request.concurrency, waiting)
     if request.dedupe_identity() is None:
         return None
     insert_rows(tx, waiting)
@@ -82,19 +82,21 @@ def _existing(tx: Tx, new: NewJob, waiting: list[dict[str, Any]]) -> str | None:
     return found
 
 
-def check_cap(tx: Tx, explicit: Concurrency) -> None:
-    """Refuse an explicit key that is registered with another cap; register a new one."""
-    if explicit.key is None or explicit.cap is None:
+def check_cap(
+    tx: Tx, explicit: Concurrency, waiting: Sequence[Mapping[str, Any]] = ()
+) -> None:
+    """Refuse an explicit key that is registered, or about to be, with another cap."""
+    key, given = explicit
+    if key is None or given is None:
         return
-    # Without a lock: a caller's open transaction must not hold a counter (C3).
-    row = tx.one(counters.by_keys(tx.schema), in_keys=[explicit.key])
-    if row is None:
-        writes.make_counter(tx, explicit.key, explicit.cap)
-        # Somebody else may have made it at the same moment: then theirs counts.
-        row = tx.one(tx.latest(counters.by_keys(tx.schema)), in_keys=[explicit.key])
-    registered = None if row is None else row["max_concurrency"]
-    if registered != explicit.cap and isinstance(registered, int):
-        raise ConcurrencyConflict(explicit.key, registered, explicit.cap)
+    row = tx.one(counters.by_keys(tx.schema), in_keys=[key])
+    registered = [] if row is None else [row["max_concurrency"]]
+    registered += [
+        each["max_concurrency"] for each in waiting if each["concurrency_key"] == key
+    ]
+    for cap in registered[:1]:
+        if isinstance(cap, int) and cap != given:
+            raise ConcurrencyConflict(key, cap, given)
 
 
 def _original(tx: Tx, new: NewJob) -> str | None:
@@ -188,6 +190,9 @@ def insert_rows(tx: Tx, rows: Sequence[dict[str, Any]]) -> None:
         # hold one.
         for key in sorted(set(caps) - {row["concurrency_key"] for row in found}):
             writes.make_counter(tx, key, caps[key])
+            if not is_derived(key):
+                # Somebody else may have made it at the same moment: theirs counts.
+                check_cap(tx, Concurrency(key, caps[key]))
     tx.connection.execute(insert(tx.schema.jobs), list(rows))
     if tx.journal is not None:
         for row in rows:
