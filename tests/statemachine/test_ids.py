@@ -109,7 +109,7 @@ def test_without_a_clock_the_time_is_the_processs_own() -> None:
 
 
 FORKED = """
-import os, threading
+import os, sys, threading
 from jobfence.statemachine.clock import ManualClock
 from jobfence.statemachine.ids import TimeOrderedIds
 
@@ -129,7 +129,7 @@ inside.wait()  # the other thread now holds the lock of the ids
 child = os.fork()
 if child == 0:
     print("child", ids(), flush=True)
-    os._exit(0)
+    sys.exit()
 os.waitpid(child, 0)
 release.set()
 holder.join()

@@ -110,14 +110,17 @@ def _written(row: Transition) -> str:
     return _listed([*shown, *(_assigned(*each) for each in writes.items())])
 
 
+_AS_WRITTEN = {
+    Value.GIVEN: "",
+    Value.INCREMENT: " + 1",
+    Value.NOW: " = now",
+    Value.NULL: " = null",
+    Value.TRUE: " = true",
+}
+
+
 def _assigned(column: str, value: Value) -> str:
-    match value:
-        case Value.GIVEN:
-            return f"`{column}`"
-        case Value.INCREMENT:
-            return f"`{column}` + 1"
-        case Value.NOW | Value.NULL | Value.TRUE:
-            return f"`{column}` = {value}"
+    return f"`{column}`{_AS_WRITTEN[value]}"
 
 
 def _record(row: Transition, *, before: Sequence[Transition]) -> str:
