@@ -47,7 +47,7 @@ EVERY: list[tuple[JobfenceError, str, dict[str, object]]] = [
         {"concurrency_key": "account:1", "registered": 2, "given": 3},
     ),
     (
-        IdempotencyConflict("key", "j1", ["args", "priority"]),
+        IdempotencyConflict("key", "j1", ["priority", "args"]),
         (
             "idempotency key 'key' belongs to job j1, enqueued with another args, priority; "
             "use a new key for a new request"
