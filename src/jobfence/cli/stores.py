@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jobfence.cli.arguments import database_url
-from jobfence.cli.failures import CommandFailed
+from jobfence.cli.failures import CommandFailed, without_secrets
 from jobfence.statemachine.errors import IncompatibleSchema, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def open_store(
     """
     store = make_store(args)
     try:
-        with told_with_url(store):
+        with told_with_url(args.url):
             if not create:
                 _refuse_new_file(store)
             store.ensure_ready(create=create)
@@ -45,13 +45,12 @@ def open_store(
 
 
 @contextmanager
-def told_with_url(store: "SqlJobStore") -> Iterator[None]:
+def told_with_url(url: str) -> Iterator[None]:
     """Say which database it is that is not as it should be."""
     try:
         yield
     except (IncompatibleSchema, StoreUnavailable) as error:
-        where = store.engine.url.render_as_string(hide_password=True)
-        raise CommandFailed(f"{where}: {error}") from error
+        raise CommandFailed(f"{without_secrets(url)}: {error}") from error
 
 
 def _refuse_new_file(store: "SqlJobStore") -> None:

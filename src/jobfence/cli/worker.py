@@ -5,7 +5,7 @@ import logging
 import sys
 
 from jobfence.cli.arguments import Commands, add_command
-from jobfence.cli.failures import OK, UsageError
+from jobfence.cli.failures import OK, UsageError, one_line
 from jobfence.cli.loading import load
 from jobfence.dispatch import JobApp, Worker, WorkerOptions
 from jobfence.dispatch.worker import DEFAULT_GRACE_S
@@ -63,8 +63,14 @@ def run(args: argparse.Namespace) -> int:
 
 def _app(reference: str) -> JobApp:
     found = load("--app", reference)
-    if callable(found) and not isinstance(found, type):
-        found = found()
+    if callable(found):
+        try:
+            found = found()
+        except Exception as error:
+            raise UsageError(
+                f"--app: calling {reference} raised {type(error).__name__}: "
+                f"{one_line(error)}"
+            ) from error
     if not isinstance(found, JobApp):
         raise UsageError(
             f"--app: {reference} is {type(found).__name__}, and must be a JobApp"

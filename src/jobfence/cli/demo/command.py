@@ -22,7 +22,7 @@ from jobfence.cli.demo.place import Place
 from jobfence.cli.demo.screen import Silent, screen
 from jobfence.cli.demo.stage import Stage
 from jobfence.cli.demo.verdict import Verdict, judge
-from jobfence.cli.failures import OK, CommandFailed, UsageError
+from jobfence.cli.failures import OK, CommandFailed, UsageError, without_secrets
 from jobfence.cli.stores import told_with_url
 
 LEAST_WORKERS = 2
@@ -34,7 +34,7 @@ def demonstrate(args: argparse.Namespace) -> int:
     found = _checked(args, root)
     with _ended_by_signals(), _place(args) as (url, place):
         with screen(len(found.files), silent=args.json) as shown:
-            _introduce(shown, found, root, place, args.workers)
+            _introduce(shown, found, root, url=url, workers=args.workers)
             begun = time.monotonic()
             with Crew() as crew:
                 stage = Stage(place, root, crew, url=url, say=shown.say)
@@ -59,11 +59,11 @@ def _checked(args: argparse.Namespace, root: Path) -> Found:
 
 
 def _introduce(
-    shown: Silent, found: Found, root: Path, place: Place, workers: int
+    shown: Silent, found: Found, root: Path, *, url: str, workers: int
 ) -> None:
     shown.say(
         f"{len(found.files)} files under {root.resolve()}, {workers} worker processes, "
-        f"{_shown(place)}"
+        f"{without_secrets(url)}"
     )
     if found.left_out:
         shown.say(
@@ -90,13 +90,13 @@ def _place(args: argparse.Namespace) -> Iterator[tuple[str, Place]]:
         url, prefix = _temporary(args, clean_up) if args.url is None else _given(args)
         place = Place(url, prefix)
         clean_up.callback(place.close)
-        with told_with_url(place.store):
+        with told_with_url(url):
             place.make()
             if args.url is not None and not args.keep:
                 clean_up.callback(place.drop)
             yield url, place
     if args.keep and not args.json:
-        print(f"kept: {_shown(place)}, tables {prefix}*")
+        print(f"kept: {without_secrets(url)}, tables {prefix}*")
 
 
 def _temporary(
@@ -114,10 +114,6 @@ def _given(args: argparse.Namespace) -> tuple[str, str]:
         raise UsageError("--url: the workers are processes, and cannot share memory")
     # Other tables for each run: two at once do not meet, nor those of an application.
     return url, f"jobfence_demo_{secrets.token_hex(3)}_"
-
-
-def _shown(place: Place) -> str:
-    return place.store.engine.url.render_as_string(hide_password=True)
 
 
 @contextlib.contextmanager

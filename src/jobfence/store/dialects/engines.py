@@ -53,8 +53,12 @@ def make_async_engine(url: str | URL) -> AsyncEngine:
 def _with_driver(url: str | URL, drivers: dict[str, tuple[str, str, str]]) -> URL:
     try:
         parsed = make_url(url)
-    except ArgumentError:
-        raise InvalidOption("url", url, "must be a database URL") from None
+    except (ArgumentError, ValueError):  # ValueError: of a port that is no number
+        # Only its beginning is repeated: it may hold a password.
+        beginning = str(url).partition(":")[0].partition("/")[0]
+        raise InvalidOption(
+            "url", f"{beginning}…", "must be a database URL such as sqlite:///jobs.db"
+        ) from None
     name = parsed.get_backend_name()
     if name not in drivers:
         raise InvalidOption(
