@@ -367,6 +367,36 @@ def test_every_written_column_exists_and_identity_is_never_written(
     assert set(move.writes) <= columns - untouchable
 
 
+def test_each_column_is_written_by_those_triggers_whose_rules_name_it() -> None:
+    ends = {"complete", "fail", "reschedule", "return_to_queue", "recover", "reject"}
+    seen: dict[str, set[str]] = {}
+    for each in TABLE:
+        for column in each.writes:
+            seen.setdefault(column, set()).add(each.trigger)
+    assert seen == {
+        "handoff_id": ends | {"claim"},
+        "worker_id": ends | {"claim"},
+        "handed_off_at_ms": ends | {"claim"},
+        "lease_ms": ends | {"claim", "extend_lease"},
+        "lease_expires_at_ms": ends | {"claim", "extend_lease"},
+        "handoffs": {"claim"},
+        "last_handoff_id": {"claim"},
+        "last_worker_id": {"claim"},
+        "last_handed_off_at_ms": {"claim"},
+        "last_ack": ends | {"claim"},
+        "attempts": {"fail", "recover"},
+        "last_error": ends - {"complete"},
+        "scheduled_at_ms": (ends - {"complete", "reject"}) | {"wake"},
+        "completed_at_ms": {"complete"},
+        "failed_at_ms": ends - {"complete"},
+        "cancelled_at_ms": (ends - {"complete", "reject"}) | {"cancel"},
+        "cancel_requested": {"request_cancel"},
+        "concurrency_key": {"adopt_policy"},
+        "max_concurrency": {"adopt_policy"},
+        "priority": {"adopt_policy"},
+    }
+
+
 @each_row
 def test_C5_the_slot_follows_from_entering_and_leaving_handed_off(
     move: Transition,
