@@ -64,7 +64,7 @@ Init ==
   /\ counter \in [Keys -> [cap : Caps \cup {0}, active : {0}]]
   /\ queue \in [Queues -> [policy : Caps \cup {0}, paused : {FALSE}]]
   /\ \A k \in ExplicitKeys : counter[k].cap \in Caps
-  /\ \A q \in Queues : counter[q].cap = queue[q].policy
+  /\ \A q \in Queues : counter[q].cap = 0  \* no row yet
   /\ skey = [s \in ScheduleKeys |-> [owner |-> NoJob, high |-> 0]]
   /\ first = [i \in IdempotencyKeys |-> NoJob]
 
@@ -83,8 +83,19 @@ Wanted(j) == IF KeyOf[j] # None THEN KeyOf[j]
 CapOf(j) == IF KeyOf[j] # None THEN counter[KeyOf[j]].cap ELSE Policy(j)
 SlotFree(j) == IF Wanted(j) = None THEN TRUE
                ELSE counter[Wanted(j)].active < CapOf(j)
+(* O1: claims look at the key that the row has, before they adopt another. *)
+Open(j) ==
+  LET k == job[j].ckey
+  IN IF k = None THEN TRUE
+     ELSE counter[k].active <
+            IF k \in Queues /\ Policy(j) > 0 THEN Policy(j) ELSE counter[k].cap
 AdoptedCap(j) == IF Wanted(j) = None THEN counter
                  ELSE [counter EXCEPT ![Wanted(j)].cap = CapOf(j)]
+(* An enqueue or a recovery makes a missing counter and leaves others alone. *)
+MadeIn(counters, j) ==
+  LET k == Wanted(j)
+  IN IF k \in Queues /\ counters[k].cap = 0
+     THEN [counters EXCEPT ![k].cap = CapOf(j)] ELSE counters
 
 Reserve(j) == IF Wanted(j) = None THEN counter
               ELSE [AdoptedCap(j) EXCEPT ![Wanted(j)].active = @ + 1]
@@ -109,11 +120,12 @@ Whenever == IF On("time") THEN BOOLEAN ELSE {TRUE}
 
 (* Every way out of handed_off. n is the handoff that the caller showed; a *)
 (* recovery shows the one that it read.                                    *)
+Left(j, n, to, kind, counted, due) ==
+  [job[j] EXCEPT !.status = to, !.handoff = 0, !.lease = "none", !.writer = n,
+                 !.ended = kind, !.due = (due /\ to = "queued"),
+                 !.attempts = IF counted THEN @ + 1 ELSE @]
 Leave(j, n, to, kind, counted, due) ==
-  /\ job' = [job EXCEPT ![j] = [@ EXCEPT
-       !.status = to, !.handoff = 0, !.lease = "none", !.writer = n,
-       !.ended = kind, !.due = (due /\ to = "queued"),
-       !.attempts = IF counted THEN @ + 1 ELSE @]]
+  /\ job' = [job EXCEPT ![j] = Left(j, n, to, kind, counted, due)]
   /\ counter' = Release(j)
   /\ skey' = IF to \in Terminal THEN Disown(j) ELSE skey
   /\ UNCHANGED <<queue, first>>
@@ -130,6 +142,12 @@ Twin(j, i) == /\ IdentityOf[j] # None
               /\ ScheduleKeyOf[i] = None
               /\ Status(i) = "queued"
 
+(* Only for DedupeSql. What makes a twin without asking for dedupe is not   *)
+(* waited for: a job that comes back from a handoff, an enqueue that does   *)
+(* not dedupe. An enqueue that is under way then counts as the earlier one. *)
+Overlooked(i) == /\ On("late_twins")
+                 /\ job[i].handoffs > 0 \/ IdempotencyKeyOf[i] # None
+
 (* E5: the first request owns the key for ever, whatever becomes of it. *)
 KeyTaken(j) == /\ IdempotencyKeyOf[j] # None
                /\ first[IdempotencyKeyOf[j]] # NoJob
@@ -140,12 +158,12 @@ Enqueue(j, due) ==
   /\ ~KeyTaken(j)
   (* E4: a twin that is due suppresses any; a future one only a later one, *)
   (* which this clock without numbers leaves open.                         *)
-  /\ IdempotencyKeyOf[j] = None => ~\E i \in Ids : Twin(j, i) /\ job[i].due
+  /\ IdempotencyKeyOf[j] = None => ~\E i \in Ids : /\ Twin(j, i) /\ job[i].due
+                                                  /\ ~Overlooked(i)
   /\ job' = [job EXCEPT ![j] = Insert(j, 0, due)]
   /\ first' = IF IdempotencyKeyOf[j] = None THEN first
               ELSE [first EXCEPT ![IdempotencyKeyOf[j]] = j]
-  /\ counter' = IF Wanted(j) \in Queues /\ counter[Wanted(j)].cap = 0
-                THEN AdoptedCap(j) ELSE counter
+  /\ counter' = MadeIn(counter, j)
   /\ UNCHANGED <<skey, queue>>
 
 EnqueueDuplicate(j, due) ==
@@ -163,13 +181,14 @@ EnqueueRepeated(j) ==
 -----------------------------------------------------------------------------
 (* Claim: M2, M11, C8.                                                     *)
 
-Claimable(j) == /\ Status(j) = "queued" /\ ~job[j].unreadable
-                /\ job[j].due /\ ~queue[QueueOf[j]].paused
+Ready(j) == /\ Status(j) = "queued"
+            /\ job[j].due /\ ~queue[QueueOf[j]].paused
+Claimable(j) == /\ Ready(j) /\ ~job[j].unreadable
                 /\ job[j].handoffs < Bound
 
 Claim(j) ==
   /\ Claimable(j)
-  /\ SlotFree(j)
+  /\ Open(j) /\ SlotFree(j)
   /\ LET n == job[j].handoffs + 1 IN
      job' = [job EXCEPT ![j] = [@ EXCEPT
        !.status = "handed_off", !.handoffs = n, !.handoff = n, !.writer = n,
@@ -181,13 +200,14 @@ Claim(j) ==
 (* The one write that a refused claim keeps: the policy it applied. *)
 AdoptPolicy(j) ==
   /\ Claimable(j)
-  /\ job[j].ckey # Wanted(j) /\ ~SlotFree(j)
+  /\ job[j].ckey # Wanted(j)
+  /\ Open(j) /\ ~SlotFree(j)
   /\ job' = [job EXCEPT ![j].ckey = Wanted(j)]
   /\ counter' = AdoptedCap(j)
   /\ UNCHANGED <<skey, queue, first>>
 
 RejectQueued(j) ==
-  /\ Status(j) = "queued" /\ job[j].unreadable
+  /\ Ready(j) /\ Open(j) /\ job[j].unreadable
   /\ job' = [job EXCEPT ![j].status = "failed", ![j].due = FALSE]
   /\ skey' = Disown(j)
   /\ UNCHANGED <<counter, queue, first>>
@@ -282,7 +302,13 @@ RecoverGiveUp(j) ==
 RecoverRetry(j) ==
   /\ Recoverable(j) /\ ~job[j].unreadable
   /\ RetriesLeft(j) /\ ~job[j].cancel /\ ~HandoffsSpent(j)
-  /\ \E due \in Later : Leave(j, job[j].handoff, "queued", "recover", TRUE, due)
+  (* L4: before anyone can claim it, it gets the present policy; the slot *)
+  (* that it gives back is that of its old key.                          *)
+  /\ \E due \in Later :
+       job' = [job EXCEPT ![j] = [Left(j, job[j].handoff, "queued", "recover",
+                                       TRUE, due) EXCEPT !.ckey = Wanted(j)]]
+  /\ counter' = MadeIn(Release(j), j)
+  /\ UNCHANGED <<skey, queue, first>>
 
 RecoverExhaust(j) ==
   /\ Recoverable(j) /\ ~job[j].unreadable
@@ -291,7 +317,7 @@ RecoverExhaust(j) ==
 
 RejectHandedOff(j) ==
   /\ Recoverable(j) /\ job[j].unreadable
-  /\ Leave(j, job[j].handoff, "failed", "recover", FALSE, FALSE)
+  /\ Leave(j, job[j].handoff, "failed", "reject", FALSE, FALSE)
 
 -----------------------------------------------------------------------------
 (* By id: M9, M14, R1.                                                     *)
@@ -329,8 +355,7 @@ ReplaceScheduled(j, due) ==
                                     ![old].due = FALSE]
                   ELSE with
         /\ skey' = [skey EXCEPT ![s] = [owner |-> j, high |-> order]]
-  /\ counter' = IF Wanted(j) \in Queues /\ counter[Wanted(j)].cap = 0
-                THEN AdoptedCap(j) ELSE counter
+  /\ counter' = MadeIn(counter, j)
   /\ UNCHANGED <<queue, first>>
 
 CancelScheduled(s) ==

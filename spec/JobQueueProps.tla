@@ -15,7 +15,7 @@ TypeOK ==
        /\ job[j].handoff \in Numbers
        /\ job[j].writer \in Numbers
        /\ job[j].attempts \in Nat
-       /\ job[j].ended \in {"none", "recover"} \cup Kinds
+       /\ job[j].ended \in {"none", "recover", "reject"} \cup Kinds
        /\ job[j].lease \in {"none", "runs", "over"}
        /\ {job[j].due, job[j].cancel, job[j].unreadable} \subseteq BOOLEAN
        /\ job[j].ckey \in Keys \cup {None}
@@ -83,9 +83,7 @@ AttemptsCounted ==
   [][\A j \in Ids :
        job'[j].status # "pruned" /\ job'[j].status # Status(j)
          => job'[j].attempts = job[j].attempts +
-              (IF /\ Status(j) = "handed_off"
-                  /\ \/ job'[j].ended = "fail"
-                     \/ job'[j].ended = "recover" /\ ~job[j].unreadable
+              (IF Status(j) = "handed_off" /\ job'[j].ended \in {"fail", "recover"}
                THEN 1 ELSE 0)]_vars
 AttemptsStay ==
   [][\A j \in Ids :
@@ -189,7 +187,7 @@ Guard(g, j) ==
   CASE g = "due"                  -> job[j].due
     [] g = "future"               -> ~job[j].due
     [] g = "not_paused"           -> ~queue[QueueOf[j]].paused
-    [] g = "slot_free"            -> SlotFree(j)
+    [] g = "slot_free"            -> Open(j) /\ SlotFree(j)
     [] g = "cancel_requested"     -> job[j].cancel
     [] g = "not cancel_requested" -> ~job[j].cancel
     [] g = "retries_left"         -> job[j].attempts < RetriesOf[j]
@@ -220,7 +218,7 @@ Follows(row, j) ==
   /\ SlotMoves(row, j)
   /\ \A s \in ScheduleKeys : skey[s].owner = j
        => (skey'[s].owner # j) = row.ends_ownership \/ job'[j].status = "cancelled"
-  /\ row.trigger \in Kinds \cup {"recover"} => job'[j].ended = row.trigger
+  /\ row.source = "handed_off" => job'[j].ended = row.trigger
 
 (* M20: every step of a status is a row of the table, guards and all. *)
 StepsAreRows ==
@@ -241,7 +239,7 @@ ChangesAreRows ==
 
 (* M20, the other way round: where a row applies, the queue can take it.   *)
 (* What the table leaves to the caller is asked for here: the right        *)
-(* handoff, an unused id, a readable row.                                  *)
+(* handoff, an unused id, a readable row, a claim that meets the row.      *)
 Step(row, j) ==
   LET n == job[j].handoff  t == row.trigger  to == row.transition IN
   CASE t = "enqueue" -> \E due \in BOOLEAN : Enqueue(j, due)
@@ -281,6 +279,7 @@ RowsAreSteps ==
      /\ job[j].unreadable => row.trigger = "reject"
      /\ row.trigger = "claim" => job[j].handoffs < Bound
      /\ row.trigger = "wake" => Owns(j)
+     /\ row.trigger = "reject" /\ row.source = "queued" => Ready(j) /\ Open(j)
      /\ TakesPart(row.trigger))
     => ENABLED Step(row, j)
 

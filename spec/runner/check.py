@@ -10,7 +10,7 @@ from pathlib import Path
 
 from runner import tlc
 from runner.catalogue import SPEC, Model, Negative
-from runner.mutate import plant
+from runner.mutate import checked_names, plant
 from runner.report import Line
 from runner.rows import read_rows, unreached
 from runner.toolchain import Toolchain
@@ -40,7 +40,7 @@ def check_negative(tools: Toolchain, negative: Negative) -> Line:
     """Run one negative; it must fail in the way on record."""
     with tempfile.TemporaryDirectory(prefix="negative-") as folder:
         outcome = tlc.run_tlc(tools, plant(negative, Path(folder)))
-    expected = f"{negative.code} {negative.breaks}".strip()
+    expected = f"{negative.code} {negative.breaks or tlc.MEANING[negative.code]}"
     seen = _seen(outcome)
     # A liveness counterexample is not named; the only property checked is the one.
     if outcome.code == negative.code and outcome.violated in (None, negative.breaks):
@@ -71,12 +71,25 @@ def check_all(
 
 
 def idle_actions(lines: Iterable[Line]) -> tuple[str, ...]:
-    """Return the actions and rows that no model with coverage ever took."""
+    """Say which actions, and which rows of the table, no model ever took."""
     taken: Counter[tuple[str, str]] = Counter()
     for line in lines:
         for action, count in line.outcome.actions.items():
             taken[action] += count
-    return unreached(taken, read_rows())
+    return tuple(
+        f"never taken in any model: {name}" for name in unreached(taken, read_rows())
+    )
+
+
+def never_broken(
+    models: Iterable[Model], negatives: Iterable[Negative]
+) -> tuple[str, ...]:
+    """Say which checked properties no planted fault breaks."""
+    broken = {negative.breaks for negative in negatives}
+    return tuple(
+        f"no planted fault breaks: {name}"
+        for name in sorted(checked_names(models) - broken)
+    )
 
 
 def _seen(outcome: tlc.Outcome) -> str:

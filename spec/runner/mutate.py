@@ -3,15 +3,18 @@
 import re
 import shutil
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from runner import tlc
-from runner.catalogue import SPEC, CatalogueError, Negative
+from runner.catalogue import SPEC, CatalogueError, Model, Negative
 
 # The sections of a configuration that say what to check, each up to the next section.
 _CHECKS = re.compile(
-    r"^(?:INVARIANTS?|PROPERT(?:Y|IES))\b.*?(?=^[A-Z]+\b|\Z)", re.MULTILINE | re.DOTALL
+    r"^(?:INVARIANTS?|PROPERT(?:Y|IES))\b(.*?)(?=^[A-Z]+\b|\Z)",
+    re.MULTILINE | re.DOTALL,
 )
+_ASSUMPTION = re.compile(r"^ASSUME (\w+) ==", re.MULTILINE)
 
 
 def plant(negative: Negative, folder: Path) -> tlc.Run:
@@ -48,3 +51,14 @@ def _only(negative: Negative) -> str:
     section = {tlc.INVARIANT: "INVARIANT", tlc.PROPERTY: "PROPERTY"}.get(negative.code)
     config = _CHECKS.sub("", negative.base.config.read_text())
     return f"{config}\n{section} {negative.breaks}\n" if section else config
+
+
+def checked_names(models: Iterable[Model]) -> frozenset[str]:
+    """Return every name that some model checks: invariants, properties, assumptions."""
+    names: set[str] = set()
+    for model in models:
+        for section in _CHECKS.findall(model.config.read_text()):
+            names.update(section.split())
+        module = SPEC / f"{model.module}.tla"
+        names.update(_ASSUMPTION.findall(module.read_text()))
+    return frozenset(names)

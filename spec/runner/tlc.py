@@ -35,6 +35,7 @@ _VIOLATED = (
     re.compile(r"Error: Action property (\w+) is violated"),
     re.compile(r"Error: Property (\w+) is violated"),
 )
+_FALSE = re.compile(r"Error: Assumption line (\d+), .* of module (\w+) is false")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,8 @@ def run_tlc(tools: Toolchain, run: Run) -> Outcome:
             code, output = done.returncode, done.stdout
         except subprocess.TimeoutExpired as late:
             code, output = -1, _text(late.stdout)
-        return _read(code, time.monotonic() - started, output)
+        seconds = time.monotonic() - started
+        return _read(code, seconds, output, run.module.parent)
 
 
 def _command(tools: Toolchain, run: Run, scratch: str) -> list[str]:
@@ -120,20 +122,33 @@ def _text(output: str | bytes | None) -> str:
     return output if isinstance(output, str) else output.decode(errors="replace")
 
 
-def _read(code: int, seconds: float, output: str) -> Outcome:
+def _read(code: int, seconds: float, output: str, folder: Path) -> Outcome:
     counts = list(_COUNTS.finditer(output))
     depth = _DEPTH.search(output)
-    found = (pattern.search(output) for pattern in _VIOLATED)
     return Outcome(
         code=code,
         seconds=seconds,
         distinct=int(counts[-1][2]) if counts else None,
         generated=int(counts[-1][1]) if counts else None,
         depth=int(depth[1]) if depth else None,
-        violated=next((match[1] for match in found if match), None),
+        violated=_violated(output, folder),
         actions=_coverage(output),
         output=output,
     )
+
+
+def _violated(output: str, folder: Path) -> str | None:
+    for pattern in _VIOLATED:
+        match = pattern.search(output)
+        if match:
+            return match[1]
+    false = _FALSE.search(output)
+    if false is None:
+        return None
+    # TLC 2.15 gives an assumption's line only; its name is in the module.
+    lines = (folder / f"{false[2]}.tla").read_text().splitlines()[: int(false[1])]
+    named = (re.match(r"ASSUME (\w+) ==", line) for line in reversed(lines))
+    return next((match[1] for match in named if match), None)
 
 
 def _coverage(output: str) -> Mapping[tuple[str, str], int]:

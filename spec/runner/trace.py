@@ -40,8 +40,9 @@ def _changes(before: dict[str, Value], after: dict[str, Value]) -> Iterator[str]
     for name, value in after.items():
         for path, change in differences(before.get(name, value), value, name):
             row, dot, field = path.rpartition(".")
-            rows.setdefault(row or path, []).append(
-                f"{field} {change}" if dot else change
-            )
+            if name != "tx" or field == "at":
+                rows.setdefault(row or path, []).append(
+                    f"{field} {change}" if dot else change
+                )
     for row, changes in rows.items():
         yield f"{row}: {', '.join(changes)}"
