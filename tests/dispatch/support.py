@@ -13,7 +13,7 @@ from jobfence.statemachine.clock import ManualClock
 from jobfence.statemachine.retry import RetryPolicy
 from jobfence.statemachine.states import JobStatus
 from jobfence.statemachine.values import Job
-from jobfence.store.contract import JobStore
+from jobfence.store.contract import JobStore, OwnershipStore
 from jobfence.store.memory import MemoryJobStore
 
 E = TypeVar("E", bound=WorkerEvent)
@@ -138,6 +138,10 @@ class World:
             yield worker
         finally:
             worker.stop(0)
+
+    @property
+    def store_of_ownership(self) -> OwnershipStore:
+        return cast("OwnershipStore", self.staged)
 
     def job(self, job_id: str) -> Job:
         found = self.store.get(job_id)

@@ -1,0 +1,179 @@
+"""Rule D7: events, counters, log lines; a listener hurts nobody."""
+
+import logging
+
+import pytest
+
+from jobfence.dispatch.acks import announce
+from jobfence.dispatch.events import (
+    EventHub,
+    FrameworkError,
+    JobCancelled,
+    JobCompleted,
+    JobFailed,
+    JobReturned,
+    JobStarted,
+    WorkerEvent,
+    WorkerStarted,
+)
+from jobfence.statemachine.clock import ManualClock
+from jobfence.statemachine.values import Ack, AckResult, Settlement
+from jobfence.store.memory import MemoryJobStore
+from tests.dispatch.support import START_MS, Recorder, World, idle
+
+
+def test_names_are_the_words_of_the_class() -> None:
+    assert WorkerStarted(worker_id="w").name == "worker_started"
+
+
+def test_a_listener_that_raises_is_logged_and_the_next_one_is_called(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    seen = Recorder()
+
+    def broken(_event: WorkerEvent) -> None:
+        raise RuntimeError("staged")
+
+    hub = EventHub("w", [broken, seen])
+    hub.emit(WorkerStarted(worker_id="w"))
+    assert len(seen.of(WorkerStarted)) == 1
+    assert "an event listener raised on worker_started" in caplog.text
+    assert hub.counters == {"worker_started": 1}
+
+
+def test_one_listener_several_or_none_may_be_given() -> None:
+    seen = Recorder()
+    for listeners in (seen, [seen], None, ()):
+        EventHub("w", listeners).emit(WorkerStarted(worker_id="w"))
+    assert len(seen.events) == 2
+
+
+def test_counters_are_a_copy() -> None:
+    hub = EventHub("w")
+    before = hub.counters
+    hub.emit(WorkerStarted(worker_id="w"))
+    assert (before, hub.counters) == ({}, {"worker_started": 1})
+
+
+def test_log_lines_are_structured(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "jobfence")
+    world = World()
+
+    @world.app.job("my job", max_retries=0)
+    def my_job() -> None:
+        raise ValueError("staged")
+
+    job_id = world.app.enqueue(my_job)
+    with world.running(worker_id="w") as worker:
+        idle(worker)
+    (record,) = [r for r in caplog.records if r.getMessage().startswith("job_failed")]
+    line = record.getMessage()
+    for part in (
+        "worker_id=w",
+        f"job_id={job_id}",
+        "job_name='my job'",
+        "queue=default",
+        "status=failed",
+        "attempts=1",
+        "will_retry=False",
+        "terminal=True",
+    ):
+        assert part in line
+    assert record.levelno == logging.WARNING
+    details = record.__dict__["jobfence"]
+    assert (record.__dict__["jobfence_event"], details["job_id"]) == (
+        "job_failed",
+        job_id,
+    )
+
+
+def test_errors_of_the_worker_are_logged_with_their_traceback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    seen = Recorder()
+    hub = EventHub("w", seen)
+    with pytest.raises(RuntimeError) as raised:
+        raise RuntimeError("staged")
+    hub.error("claim", raised.value)
+    (event,) = seen.of(FrameworkError)
+    assert (event.stage, str(event.error)) == ("claim", "staged")
+    assert "framework_error worker_id=w stage=claim error=staged" in caplog.text
+    assert "Traceback" in caplog.text
+
+
+def test_lines_below_the_logger_s_level_cost_no_formatting(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.ERROR, "jobfence")
+    monkeypatch.delattr(WorkerEvent, "details")
+    EventHub("w").emit(WorkerStarted(worker_id="w"))
+    assert caplog.records == []
+
+
+def test_a_run_is_told_from_its_start_to_its_end() -> None:
+    world = World()
+    world.app.job("n")(lambda: None)
+    job_id = world.app.enqueue("n")
+    with world.running() as worker:
+        idle(worker)
+    kinds = [type(event) for event in world.seen.events]
+    assert kinds.index(JobStarted) < kinds.index(JobCompleted)
+    (completed,) = world.seen.of(JobCompleted)
+    assert completed.job is not None
+    assert (completed.job.id, completed.job.completed_at_ms) == (job_id, START_MS)
+    assert completed.handoff.job.completed_at_ms is None
+
+
+class TestAnnouncements:
+    """From the store's answer to the event."""
+
+    def announced(self, trigger: str, **store_options: int) -> WorkerEvent:
+        store = MemoryJobStore(
+            clock=ManualClock(), max_handoffs=store_options.get("max_handoffs")
+        )
+        store.enqueue("n")
+        handoff = store.claim()[0]
+        if "cancel" in store_options:
+            store.cancel(handoff.job.id)
+        settlement = {
+            "fail": Settlement.fail(handoff, "why"),
+            "return": Settlement.return_to_queue(handoff),
+            "reschedule": Settlement.reschedule(handoff, 5),
+        }[trigger]
+        (ack,), _ = store.settle([settlement])
+        seen = Recorder()
+        announce(EventHub("w", seen), handoff, settlement, ack)
+        (event,) = seen.events
+        return event
+
+    @pytest.mark.parametrize("trigger", ["fail", "return", "reschedule"])
+    def test_M15_whatever_goes_back_after_a_request_to_cancel_is_cancelled(
+        self, trigger: str
+    ) -> None:
+        assert isinstance(self.announced(trigger, cancel=1), JobCancelled)
+
+    @pytest.mark.parametrize("trigger", ["return", "reschedule"])
+    def test_M7b_a_job_given_up_has_failed_for_good(self, trigger: str) -> None:
+        event = self.announced(trigger, max_handoffs=1)
+        assert isinstance(event, JobFailed)
+        assert (event.terminal, event.will_retry, event.attempts) == (True, False, 0)
+        assert "max_handoffs=1" in event.error
+
+    def test_a_failure_carries_the_text_that_was_stored(self) -> None:
+        event = self.announced("fail")
+        assert isinstance(event, JobFailed)
+        assert (event.error, event.will_retry) == ("why", True)
+
+    def test_a_job_that_cannot_be_read_back_is_announced_without_it(self) -> None:
+        store = MemoryJobStore(clock=ManualClock())
+        store.enqueue("n")
+        handoff = store.claim()[0]
+        seen = Recorder()
+        hub = EventHub("w", seen)
+        repeated = Ack(AckResult.REPEATED)
+        announce(hub, handoff, Settlement.fail(handoff, "why"), repeated)
+        announce(hub, handoff, Settlement.return_to_queue(handoff), repeated)
+        failed, returned = seen.events
+        assert isinstance(failed, JobFailed)
+        assert (failed.job, failed.attempts, failed.error) == (None, 0, "why")
+        assert isinstance(returned, JobReturned)
