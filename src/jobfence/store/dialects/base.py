@@ -1,11 +1,11 @@
 """What the SQL store asks of a database: one room per family, the same questions."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any
 
-from sqlalchemy import Connection, Insert, Select, Table
+from sqlalchemy import Connection, Insert, Select, Table, insert
 from sqlalchemy.exc import DBAPIError
 
 from jobfence.statemachine.clock import Clock, DatabaseClock
@@ -49,6 +49,15 @@ class Room(ABC):
     @abstractmethod
     def insert_if_missing(self, table: Table) -> Insert:
         """Return an INSERT that leaves an existing row with this primary key alone."""
+
+    def insert_many(
+        self,
+        connection: Connection,
+        table: Table,
+        rows: Sequence[Mapping[str, object]],
+    ) -> None:
+        """Insert rows that all have the same columns, as fast as the driver can."""
+        connection.execute(insert(table), list(rows))
 
     def lock_identities(
         self, connection: Connection, locks: Table, digests: Sequence[str]

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import insert
-
 from jobfence.statemachine.canonical import canonical
 from jobfence.statemachine.errors import (
     ConcurrencyConflict,
@@ -193,7 +191,7 @@ def insert_rows(tx: Tx, rows: Sequence[dict[str, Any]]) -> None:
             if not is_derived(key):
                 # Somebody else may have made it at the same moment: theirs counts.
                 check_cap(tx, Concurrency(key, caps[key]))
-    tx.connection.execute(insert(tx.schema.jobs), list(rows))
+    tx.room.insert_many(tx.connection, tx.schema.jobs, rows)
     if tx.journal is not None:
         for row in rows:
             tx.journal.job("enqueue:enqueue", row)
