@@ -11,7 +11,7 @@ from jobfence.statemachine.errors import (
     UnsupportedCapability,
 )
 
-OK, FOUND_WRONG, USAGE, INTERRUPTED = 0, 1, 2, 130
+OK, FOUND_WRONG, USAGE = 0, 1, 2
 HIDDEN = "***"
 
 # What stands between the user's name and the host; a password may hold "/" or "@".

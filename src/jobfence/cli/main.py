@@ -1,6 +1,7 @@
 """The entry point: parse, run, and turn what goes wrong into a sentence."""
 
 import contextlib
+import io
 import os
 import platform
 import sys
@@ -13,7 +14,6 @@ from jobfence.cli import demo, diagram, operations, worker
 from jobfence.cli.arguments import Parser
 from jobfence.cli.failures import (
     FOUND_WRONG,
-    INTERRUPTED,
     USAGE,
     UsageError,
     explained,
@@ -23,26 +23,12 @@ from jobfence.cli.failures import (
 EPILOG = "exit codes: 0 all is well, 1 found something wrong, 2 wrong command line"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return the exit code; nothing is raised."""
+def run(arguments: Sequence[str]) -> int:
+    """Run one command and return the exit code; only Ctrl-C is raised."""
     for stream in (sys.stdout, sys.stderr):
         # A job's name may hold what the terminal's encoding cannot show.
-        with contextlib.suppress(AttributeError, ValueError):
-            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    try:
-        return _run(given)
-    except KeyboardInterrupt:
-        _tell("interrupted")
-        return INTERRUPTED
-    except BrokenPipeError:
-        # The reader (`head`) has gone: Python must not complain of it at exit too.
-        with contextlib.suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FOUND_WRONG
-
-
-def _run(arguments: list[str]) -> int:
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     parser = make_parser()
     url = None
     try:
@@ -53,15 +39,17 @@ def _run(arguments: list[str]) -> int:
         url = getattr(args, "url", None)
         code: int = args.run(args)
         sys.stdout.flush()
-    except (KeyboardInterrupt, BrokenPipeError):
-        raise
+    except BrokenPipeError:
+        # The reader (`head`) has gone: Python must not complain of it at exit too.
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FOUND_WRONG
     except Exception as error:  # noqa: BLE001  every error becomes a sentence
         if "--traceback" in arguments:
-            _print_traceback(error, url)
+            _tell("".join(traceback.format_exception(error)), url)
         code, sentence = explained(error)
-        if isinstance(error, UsageError):
-            sentence += f" (try: {parser.prog} --help)"
-        _tell(without_secrets(sentence, url))
+        hint = f" (try: {parser.prog} --help)" if isinstance(error, UsageError) else ""
+        _tell(f"jobfence: {sentence}{hint}", url)
     return code
 
 
@@ -82,11 +70,6 @@ def make_parser() -> Parser:
     return parser
 
 
-def _tell(sentence: str) -> None:
+def _tell(text: str, url: str | None) -> None:
     with contextlib.suppress(OSError, ValueError):
-        print(f"jobfence: {sentence}", file=sys.stderr)
-
-
-def _print_traceback(error: Exception, url: str | None) -> None:
-    text = "".join(traceback.format_exception(error))
-    print(without_secrets(text, url), file=sys.stderr, end="")
+        print(without_secrets(text, url), file=sys.stderr)

@@ -53,12 +53,16 @@ def told_with_url(url: str) -> Iterator[None]:
         raise CommandFailed(f"{without_secrets(url)}: {error}") from error
 
 
-def _refuse_new_file(store: "SqlJobStore") -> None:
-    """Refuse a SQLite file that opening would make."""
+def sqlite_file(store: "SqlJobStore") -> Path | None:
+    """Return the file of a SQLite store; None for other databases, and in memory."""
     url = store.engine.url
-    if url.get_backend_name() != "sqlite":
-        return
     name = url.database or ""
     is_file = name not in ("", ":memory:") and not name.startswith("file:")
-    if is_file and not Path(name).exists():
-        raise CommandFailed(f"there is no file {name}; jobfence migrate makes it")
+    return Path(name) if url.get_backend_name() == "sqlite" and is_file else None
+
+
+def _refuse_new_file(store: "SqlJobStore") -> None:
+    """Refuse a SQLite file that opening would make."""
+    path = sqlite_file(store)
+    if path is not None and not path.exists():
+        raise CommandFailed(f"there is no file {path}; jobfence migrate makes it")

@@ -23,7 +23,7 @@ from jobfence.cli.demo.screen import Silent, screen
 from jobfence.cli.demo.stage import Stage
 from jobfence.cli.demo.verdict import Verdict, judge
 from jobfence.cli.failures import OK, CommandFailed, UsageError, without_secrets
-from jobfence.cli.stores import told_with_url
+from jobfence.cli.stores import sqlite_file, told_with_url
 
 LEAST_WORKERS = 2
 
@@ -89,6 +89,9 @@ def _place(args: argparse.Namespace) -> Iterator[tuple[str, Place]]:
     with contextlib.ExitStack() as clean_up:
         url, prefix = _temporary(args, clean_up) if args.url is None else _given(args)
         place = Place(url, prefix)
+        path = sqlite_file(place.store)
+        if path is not None and not path.exists() and not args.keep:
+            clean_up.callback(_remove, path)
         clean_up.callback(place.close)
         with told_with_url(url):
             place.make()
@@ -97,6 +100,12 @@ def _place(args: argparse.Namespace) -> Iterator[tuple[str, Place]]:
             yield url, place
     if args.keep and not args.json:
         print(f"kept: {without_secrets(url)}, tables {prefix}*")
+
+
+def _remove(path: Path) -> None:
+    """Remove a SQLite file that the demo made, with what SQLite keeps beside it."""
+    for suffix in ("", "-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
 def _temporary(

@@ -143,7 +143,7 @@ class Stage:
             START_S,
         )
         late = self._crew.told("late", sleeper)[0]
-        self._say(f"the late acknowledgement of {sleeper.worker_id}: {late['result']}")
+        self._say(f"{sleeper.worker_id} acknowledged late; answer: {late['result']}")
         self._crew.stop()
 
     def _recovered_from(self, process: Process) -> int:
