@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from sqlalchemy import Engine, select, update
+from sqlalchemy import Engine, event, select, update
 
 from jobfence.conformance import JobStoreSuite
 from jobfence.store import SqlJobStore
@@ -48,6 +48,10 @@ class SqlBackdoor:
         self._write(update(table).where(table.c.id == job_id).values(args="{"))
 
 
+def _unsafe(connection: Any, _record: object) -> None:
+    connection.execute("PRAGMA synchronous=OFF")
+
+
 class SqlJobStoreSuite(JobStoreSuite):
     """One engine for the class; a namespace is a prefix of table names."""
 
@@ -60,6 +64,9 @@ class SqlJobStoreSuite(JobStoreSuite):
         if cls.database not in database_urls:
             pytest.skip(f"{cls.database} does not answer")
         cls.engine = make_engine(database_urls[cls.database])
+        if cls.database == "sqlite":
+            # These tests lose no power, and there are thousands of commits.
+            event.listen(cls.engine, "connect", _unsafe)
         yield
         cls.engine.dispose()
 

@@ -69,6 +69,7 @@ class Bench:
         self._factory, self._namespace = factory, namespace
         self._backdoor = backdoor
         self._opened: list[JobStore] = []
+        self._spare: JobStore | None = None
 
     def open(
         self,
@@ -79,6 +80,10 @@ class Bench:
         max_handoffs: int | None = None,
     ) -> JobStore:
         """Open one more store on this bench's data; the bench closes it."""
+        plain = (queues, lease_ms, retry_policy, max_handoffs)
+        if self._spare is not None and plain == (None, LEASE_MS, None, None):
+            spare, self._spare = self._spare, None
+            return spare
         # Only asked for where a test needs it: an adapter may not know the option.
         limit = {} if max_handoffs is None else {"max_handoffs": max_handoffs}
         store = blocking(
@@ -106,6 +111,8 @@ class Bench:
         store = self.open()
         store.ensure_ready()
         store.clear()
+        # The first plain store a test asks for: opening one may cost a look at tables.
+        self._spare = store
 
     def close(self, store: JobStore) -> None:
         """Close a store now."""
@@ -119,7 +126,8 @@ class Bench:
 
     def audit(self) -> None:
         """Check what holds at every commit (M16, C5), whatever the test did."""
-        audit(self.open(), self._backdoor)
+        store = self._opened[0] if self._opened else self.open()
+        audit(store, self._backdoor)
 
     @contextmanager
     def unchanged(self, store: JobStore, rule: str) -> Iterator[None]:

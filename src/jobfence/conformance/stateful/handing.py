@@ -20,11 +20,11 @@ class Handing(TwinMachine):
         """Spell the machine's own words as options of the contract."""
         found = dict(options)
         if isinstance(offset := found.pop("offset", None), int):
-            found["scheduled_at"] = self.clock.now_ms() + offset
+            found["scheduled_at"] = self.pair.clock.now_ms() + offset
         pair = found.pop("concurrency", None)
         if isinstance(pair, tuple):
             found["concurrency_key"], found["max_concurrency"] = pair
-        if Capability.IDEMPOTENCY not in self.capabilities:
+        if not self.pair.has(Capability.IDEMPOTENCY):
             found.pop("idempotency_key", None)
         return found
 
@@ -260,11 +260,6 @@ class Handing(TwinMachine):
         """Everything held with a lease is lost."""
         self.let_pass(90_000)
         self.both(who, "recover_expired")
-
-    def let_pass(self, ms: int) -> None:
-        """Move the clock of both sides."""
-        self.clock.advance(ms)
-        self.note(f"the clock moves by {ms} ms to {self.clock.now_ms()}")
 
     # Cancel and run again
 

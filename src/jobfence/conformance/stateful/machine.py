@@ -9,13 +9,18 @@ repeated and misdirected calls come by themselves.
 
 from collections.abc import Collection
 
-from hypothesis import HealthCheck, Phase, settings
+import hypothesis
+
+from hypothesis import HealthCheck, Phase
 from hypothesis.stateful import run_state_machine_as_test
 
 from jobfence.conformance.base import SuiteBase, new_namespace
 from jobfence.conformance.bench import Backdoor, StoreFactory
 from jobfence.conformance.capabilities import ALL, Capability
 from jobfence.conformance.stateful.keeping import Keeping
+from jobfence.conformance.stateful.pair import Setting
+from jobfence.conformance.stateful.shortening import shorten
+from jobfence.conformance.stateful.twins import Divergence
 
 
 class StoreMachine(Keeping):
@@ -25,7 +30,7 @@ class StoreMachine(Keeping):
 def run_stateful(
     factory: StoreFactory,
     *,
-    settings: settings | None = None,
+    settings: hypothesis.settings | None = None,
     capabilities: Collection[Capability] = ALL,
     backdoor: Backdoor | None = None,
     namespace: str | None = None,
@@ -33,38 +38,44 @@ def run_stateful(
     """
     Drive a store beside the model; `Divergence` has the shortest way to a difference.
 
-    `settings` says how many examples of how many steps. The namespace is cleared
-    before each example.
+    `settings` says how many examples of how many steps; left out, the profile in
+    force. The namespace is cleared before each example.
     """
-    name = namespace or new_namespace()
+    setting = Setting(factory, namespace or new_namespace(), capabilities, backdoor)
 
     class Here(StoreMachine):
         def __init__(self) -> None:
-            super().__init__(
-                factory, name, capabilities=capabilities, backdoor=backdoor
-            )
+            super().__init__(setting)
 
-    run_state_machine_as_test(Here, settings=settings)
+    try:
+        run_state_machine_as_test(Here, settings=settings or usual_settings())
+    except Divergence as found:
+        difference = found
+    else:
+        return
+    raise shorten(setting, difference)
+
+
+def usual_settings() -> hypothesis.settings:
+    """Return the profile in force, without Hypothesis's own shrinking."""
+    return hypothesis.settings(
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.reuse, Phase.generate],
+    )
 
 
 class Stateful(SuiteBase):
     """Layer (c) of the suite."""
 
     # None: the profile that is in force.
-    stateful_settings: settings | None = None
+    stateful_settings: hypothesis.settings | None = None
 
     def test_every_method_does_what_the_model_does(self, namespace: str) -> None:
         """All rules of the core, C, K, O and R at once, in sequence."""
-        chosen = self.stateful_settings or settings(
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
-            # Not "explain": it takes minutes, and the steps say it all.
-            phases=[Phase.reuse, Phase.generate, Phase.target, Phase.shrink],
-            report_multiple_bugs=False,
-        )
         run_stateful(
             self.open_store,
-            settings=chosen,
+            settings=self.stateful_settings,
             capabilities=self.capabilities,
             backdoor=self.open_backdoor(namespace),
             namespace=namespace,

@@ -1,7 +1,7 @@
 """A store and the model side by side: one call goes to both, the answers must agree."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 
 from jobfence.conformance.picture import all_jobs
 from jobfence.statemachine.canonical import canonical
@@ -28,6 +28,10 @@ class Held:
 
     handoff: Ref
 
+    def renamed(self, refs: Mapping[Ref, Ref]) -> "Held":
+        """Return the same of another run."""
+        return Held(refs[self.handoff])
+
     def __repr__(self) -> str:
         return repr(self.handoff)
 
@@ -39,6 +43,10 @@ class Acknowledge:
     verb: str
     held: Held
     given: tuple[object, ...] = ()
+
+    def renamed(self, refs: Mapping[Ref, Ref]) -> "Acknowledge":
+        """Return the same of another run."""
+        return replace(self, held=self.held.renamed(refs))
 
     def __repr__(self) -> str:
         told = ", ".join([repr(self.held), *map(repr, self.given)])
@@ -88,8 +96,13 @@ class Divergence(AssertionError):
     """The store did something else than the model; `steps` is how it came there."""
 
     def __init__(
-        self, rules: str, steps: Sequence[Step], found: Sequence[Difference]
+        self,
+        rules: str,
+        steps: Sequence[Step],
+        found: Sequence[Difference],
+        script: Sequence[object] = (),
     ) -> None:
+        self.script = tuple(script)
         self.rules, self.differences = rules, tuple(found)
         self.steps = [(step.call, shorten(step.answer)) for step in steps]
         lines = [
@@ -125,6 +138,7 @@ class Side:
     def __init__(self) -> None:
         self.instances: dict[int, JobStore] = {}
         self.wakes: dict[int, int] = {}
+        self.made: list[Ref] = []
         self._refs: dict[str, Ref] = {}
         self._ids: dict[Ref, str] = {}
         self._held: dict[Ref, Handoff] = {}
@@ -179,8 +193,9 @@ class Side:
     def ref(self, kind: str, real_id: str) -> Ref:
         """Return the ref of an id, a new one if it was never seen."""
         if real_id not in self._refs:
-            number = sum(each.kind == kind for each in self._ids) + 1
+            number = sum(each.kind == kind for each in self.made) + 1
             found = Ref(kind, number)
+            self.made.append(found)
             self._refs[real_id], self._ids[found] = found, real_id
         return self._refs[real_id]
 
@@ -222,6 +237,8 @@ class Side:
         found: dict[str, object] = {"raises": type(error).__name__}
         for name in _COMPARED_OF_ERRORS:
             if (content := getattr(error, name, None)) is not None:
+                if name == "differing":
+                    content = ", ".join(sorted(content))
                 kind = _ERROR_IDS.get(name)
                 is_id = kind is not None and isinstance(content, str)
                 found[name] = self.ref(kind or "", content) if is_id else content

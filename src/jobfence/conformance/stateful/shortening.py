@@ -1,0 +1,85 @@
+"""
+From a sequence that shows a difference to a short one that still shows it.
+
+Hypothesis could shrink it too, and takes minutes where every step asks a database: it
+shrinks choices, of which most change nothing. Here whole actions are left out first,
+then the options of those that remain; each try is one run of the remaining actions.
+"""
+
+import time
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from jobfence.conformance.stateful.pair import Action, Setting, play
+from jobfence.conformance.stateful.twins import Divergence, Request
+
+BUDGET_S = 60.0
+
+
+def shorten(
+    setting: Setting, found: Divergence, *, budget_s: float = BUDGET_S
+) -> Divergence:
+    """Return the difference with the shortest way to it found within the time."""
+    end = time.monotonic() + budget_s
+    best, progress = found, True
+    while progress and time.monotonic() < end:
+        progress = False
+        for tried in _candidates(_script(best)):
+            if time.monotonic() > end:
+                break
+            shorter = play(setting, tried)
+            # Only the same kind of difference: not another one met on the way.
+            if shorter is not None and shorter.rules == found.rules:
+                if _size(shorter) >= _size(best):
+                    continue
+                best, progress = shorter, True
+                break
+    return best
+
+
+def _script(found: Divergence) -> list[Action]:
+    return [each for each in found.script if isinstance(each, Action)]
+
+
+def _size(found: Divergence) -> tuple[int, int]:
+    script = _script(found)
+    return len(script), sum(len(str(each)) for each in script)
+
+
+def _candidates(script: Sequence[Action]) -> Iterator[list[Action]]:
+    """Leave out ever smaller runs of actions, from the end; then single options."""
+    first, rest = script[0], list(script[1:])
+    length = len(rest) // 2
+    while length:
+        for start in range(len(rest) - length, -1, -length):
+            yield [first, *rest[:start], *rest[start + length :]]
+        length //= 2
+    for index, action in enumerate(script):
+        for simpler in _simpler(action):
+            yield [*script[:index], simpler, *script[index + 1 :]]
+
+
+def _simpler(action: Action) -> Iterator[Action]:
+    kwargs = action.kwargs or {}
+    for key in kwargs:
+        less = {name: value for name, value in kwargs.items() if name != key}
+        if not (action.what == "reschedule" and key == "delay_ms"):
+            yield replace(action, kwargs=less)
+    if action.what == "open" and action.args != (None,):
+        yield replace(action, args=(None,))
+    if not action.args or not isinstance(items := action.args[-1], list):
+        return
+    for index, item in enumerate(items):
+        yield replace(
+            action, args=(*action.args[:-1], [*items[:index], *items[index + 1 :]])
+        )
+        if isinstance(item, Request):
+            for key in item.options:
+                less = {k: v for k, v in item.options.items() if k != key}
+                plain = [
+                    *items[:index],
+                    replace(item, options=less),
+                    *items[index + 1 :],
+                ]
+                yield replace(action, args=(*action.args[:-1], plain))
