@@ -8,8 +8,17 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, TypedDict, Unpack
 
-from sqlalchemy import Connection, Engine, Table, create_engine, select
+from sqlalchemy import (
+    Connection,
+    Engine,
+    Inspector,
+    Table,
+    create_engine,
+    inspect,
+    select,
+)
 from sqlalchemy.engine import make_url
+from sqlalchemy.schema import ExecutableDDLElement
 
 from jobfence.statemachine.clock import Clock, DatabaseClock, ManualClock
 from jobfence.statemachine.ids import IdFactory
@@ -62,6 +71,13 @@ class Database:
         self.engine.dispose()
         self.stock.dispose()
 
+    @property
+    def dialect(self) -> str:
+        return self.engine.dialect.name
+
+    def inspect(self) -> Inspector:
+        return inspect(self.engine)
+
     @contextmanager
     def fresh_prefix(self) -> Iterator[str]:
         """Lend a prefix that no table has yet; drop what was made under it."""
@@ -90,6 +106,14 @@ class World:
     def name(self) -> str:
         return self.database.name
 
+    def index_names(self) -> set[str]:
+        """Return the names of the indexes that the schema declares here."""
+        return {
+            str(index.name)
+            for table in self.tables.tables_for(self.database.dialect)
+            for index in self.tables.indexes_for(table, self.database.dialect)
+        }
+
     def store(
         self, engine: Engine | None = None, **options: Unpack[StoreOptions]
     ) -> SqlJobStore:
@@ -104,6 +128,16 @@ class World:
         )
 
     @contextmanager
+    def undone(self) -> Iterator[Connection]:
+        """Lend a stock engine's transaction that is rolled back at the end."""
+        with (
+            self.database.stock.connect() as connection,
+            connection.begin() as transaction,
+        ):
+            yield connection
+            transaction.rollback()
+
+    @contextmanager
     def joined(self, **options: Unpack[StoreOptions]) -> Iterator[SqlJobStore]:
         """Join a stock engine's transaction, which commits at the end."""
         with self.database.stock.begin() as connection:
@@ -113,6 +147,19 @@ class World:
         """Write past the store; return the rows matched."""
         with self.database.engine.begin() as connection:
             return connection.execute(statement).rowcount
+
+    def execute_ddl(self, statement: ExecutableDDLElement) -> None:
+        with self.database.engine.begin() as connection:
+            connection.execute(statement)
+
+    def impatient(self, connection: Connection) -> None:
+        """Let this connection wait for no lock: a test that would hang then fails."""
+        setting = {
+            "postgresql": "SET LOCAL lock_timeout = '1s'",
+            "mariadb": "SET SESSION innodb_lock_wait_timeout = 1",
+            "sqlite": "PRAGMA busy_timeout = 1000",
+        }
+        connection.exec_driver_sql(setting[self.name])
 
     def sql(self, text: str) -> None:
         """Write past the store in the database's own words; {p} is the prefix."""
@@ -144,10 +191,5 @@ class World:
         """Read every table, to compare before and after."""
         return {
             table.name: self.rows(table)
-            for table in self.tables.tables_for(self.database.engine.dialect.name)
+            for table in self.tables.tables_for(self.database.dialect)
         }
-
-
-def run_statement(connection: Connection, text: str) -> Any:
-    """Execute a statement that returns one value."""
-    return connection.exec_driver_sql(text).scalar()

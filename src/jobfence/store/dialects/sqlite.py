@@ -23,7 +23,7 @@ _FAULTS = {
     sqlite3.SQLITE_CORRUPT: Fault.UNAVAILABLE,
     sqlite3.SQLITE_NOTADB: Fault.UNAVAILABLE,
 }
-_NOT_THERE = ("no such table", "no such column")
+_NOT_THERE = ("no such table", "no such column", "has no column named")
 _UNIQUE = (sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY)
 
 
@@ -101,7 +101,7 @@ class SQLiteRoom(Room):
         if code in _UNIQUE:
             return Fault.DUPLICATE
         message = str(error.orig)
-        if code == sqlite3.SQLITE_ERROR and message.startswith(_NOT_THERE):
+        if code == sqlite3.SQLITE_ERROR and any(each in message for each in _NOT_THERE):
             return Fault.SCHEMA
         return _FAULTS.get(code & _PRIMARY, Fault.OTHER)
 
