@@ -175,6 +175,9 @@ REFUSED: list[tuple[str, type[JobfenceError], Call]] = [
         lambda s: s.prune_terminal(failed_ttl_ms=-1),
     ),
     ("a batch of 0", InvalidOption, lambda s: s.prune_terminal(batch_size=0)),
+    ("too big a batch", InvalidOption, lambda s: s.prune_terminal(batch_size=10_001)),
+    ("too long a page", InvalidOption, lambda s: s.list_jobs(limit=10_001)),
+    ("too much at once", InvalidOption, lambda s: s.recover_expired(limit=10_001)),
     ("no status", InvalidOption, lambda s: s.list_jobs(status="lost")),  # type: ignore[arg-type]
     ("a page of 0", InvalidOption, lambda s: s.list_jobs(limit=0)),
     ("a cursor that is gone", InvalidOption, lambda s: s.list_jobs(after="j99")),

@@ -133,6 +133,45 @@ def test_enqueue_many_dedupes_inside_the_batch_and_answers_in_order() -> None:
     assert len(world.data.snapshot().jobs) == 4
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": "m"},
+        {"args": [2]},
+        {"kwargs": {"a": 2}},
+        {"queue": "q"},
+        {"scheduled_at": 1999},
+    ],
+)
+def test_a_twin_has_the_same_name_arguments_and_queue_and_is_no_later(
+    change: dict[str, object],
+) -> None:
+    store = World().store()
+    same: dict[str, object] = {"name": "n", "args": [1], "kwargs": {"a": 1}}
+    same |= {"scheduled_at": 2000, "deduplicate_while_queued": True}
+    store.enqueue(**same)  # type: ignore[arg-type]
+
+    assert store.enqueue(**same) == "j1"  # type: ignore[arg-type]
+    assert store.enqueue(**same | {"scheduled_at": 3000}) == "j1"  # type: ignore[arg-type]
+    assert store.enqueue(**same | {"max_retries": 0, "priority": 9}) == "j1"  # type: ignore[arg-type]
+    assert store.enqueue(**same | change) == "j2"  # type: ignore[arg-type]
+
+
+def test_a_job_with_a_schedule_key_is_nobody_s_twin() -> None:
+    store = World().store()
+    store.replace_scheduled("s", "n", [1])
+
+    assert store.enqueue("n", [1], deduplicate_while_queued=True) == "j2"
+
+
+def test_the_earliest_of_several_twins_is_the_one_returned() -> None:
+    store = World().store()
+    for scheduled_at in (900, 800, 850):
+        store.enqueue("n", [1], scheduled_at=scheduled_at)
+
+    assert store.enqueue("n", [1], deduplicate_while_queued=True) == "j2"
+
+
 def test_listing_goes_by_creation_and_id_and_continues_behind_a_job() -> None:
     world = World()
     store = world.store()
@@ -992,6 +1031,16 @@ def test_queue_stats_show_every_queue_with_a_job_or_a_durable_row() -> None:
     assert store.counts() == none | {JobStatus.QUEUED: 3, JobStatus.HANDED_OFF: 1}
 
 
+def test_the_oldest_due_age_is_of_what_is_due_and_zero_at_its_moment() -> None:
+    store = World().store()
+    store.enqueue("n", queue="future", scheduled_at=1001)
+    store.enqueue("n", queue="now", scheduled_at=1000)
+
+    ages = {each.queue: each.oldest_due_age_ms for each in store.queue_stats()}
+
+    assert ages == {"future": None, "now": 0}
+
+
 def test_pruning_goes_by_each_status_s_own_age_and_keeps_what_is_active() -> None:
     world = World()
     store = world.store()
@@ -1030,7 +1079,7 @@ def test_pruning_drops_the_counters_that_no_job_names_any_more() -> None:
     store.enqueue("n", concurrency_key="queued", max_concurrency=1)
     world.data.edit_counter("drifted", max_concurrency=1, active=1)
 
-    assert store.prune_terminal(completed_ttl_ms=0) == 4
+    assert store.prune_terminal(completed_ttl_ms=0, batch_size=1) == 4
 
     assert set(world.data.tables.counters) == {"never used", "queued", "drifted"}
 

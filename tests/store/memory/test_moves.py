@@ -11,7 +11,7 @@ from jobfence.statemachine.states import JobStatus
 from jobfence.statemachine.table import TABLE, Fence, Guard, Trigger
 from jobfence.statemachine.values import CancelOutcome
 from jobfence.store.memory import MemoryJobStore
-from jobfence.store.memory.interpreter import FENCES, GUARDS
+from jobfence.store.memory.interpreter import FENCES, GUARDS, Attempt
 from jobfence.store.memory.rows import JobRow
 from jobfence.store.memory.transaction import Transaction
 from tests.store.memory.world import World
@@ -20,6 +20,46 @@ from tests.store.memory.world import World
 def test_the_interpreter_knows_every_guard_and_every_fence() -> None:
     assert set(GUARDS) == set(Guard)
     assert set(FENCES) == set(Fence)
+
+
+def asked_of(row: JobRow, *, now: int) -> Attempt:
+    return Attempt(
+        now=now,
+        seen=row,
+        slot_free=True,
+        paused=False,
+        max_handoffs=2,
+        retry_policy=SteppedRetry(),
+        handoff_id=None,
+        every_lease=False,
+        given={},
+    )
+
+
+def test_guards_answer_from_the_row_exactly_at_the_boundary() -> None:
+    world = World()
+    world.store().enqueue("n", max_retries=2)
+    row = world.row("j1")
+
+    def holds(guard: Guard, now: int = 1000, **columns: int | None) -> bool:
+        changed = replace(row, **columns)  # type: ignore[arg-type]
+        return GUARDS[guard](asked_of(changed, now=now))
+
+    def over(guard: Guard, column: str) -> list[bool]:
+        return [holds(guard, **{column: value}) for value in (1, 2, 3)]
+
+    assert over(Guard.RETRIES_LEFT, "attempts") == [True, False, False]
+    assert over(Guard.NO_RETRIES_LEFT, "attempts") == [False, True, True]
+    assert over(Guard.HANDOFFS_SPENT, "handoffs") == [False, True, True]
+    times = (999, 1000, 1001)
+    assert [holds(Guard.DUE, now) for now in times] == [False, True, True]
+    assert [holds(Guard.FUTURE, now) for now in times] == [True, False, False]
+    leases = (None, 1001, 1000)
+    assert [holds(Guard.LEASE_OVER, lease_expires_at_ms=lease) for lease in leases] == [
+        False,
+        False,
+        True,
+    ]
 
 
 @pytest.fixture
