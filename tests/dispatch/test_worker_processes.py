@@ -283,10 +283,15 @@ class TestRunHere:
         world.app.job("n")(lambda: None)
         world.app.enqueue("n")
 
+        told: list[int] = []
+
         def refuse(acks: list[object], **_options: object) -> None:
-            if acks:
+            if not acks:
+                return
+            if not told:  # later there is no handler any more
+                told.append(signal.SIGTERM)
                 os.kill(os.getpid(), signal.SIGTERM)
-                raise StoreUnavailable("staged: down")
+            raise StoreUnavailable("staged: down")
 
         world.staged.before["settle"] = refuse
         worker = world.worker()
@@ -300,16 +305,18 @@ class TestRunHere:
         world = World()
         world.app.job("n")(lambda: None)
         world.app.enqueue("n")
-        release = threading.Event()
+        release, pause = threading.Event(), threading.Event()
 
         def hang(acks: list[object], **_options: object) -> None:
-            if acks:
-                for _ in range(3):
-                    os.kill(os.getpid(), signal.SIGTERM)
-                    handled.wait(0.05)
-                reached(release)
+            if not acks:
+                return
+            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), signal.SIGINT)
+            while worker.state.name != "STOPPING":  # two of one number may become one
+                pause.wait(0.001)
+            os.kill(os.getpid(), signal.SIGTERM)
+            reached(release)
 
-        handled = threading.Event()  # never set: lets the main thread run its handler
         world.staged.before["settle"] = hang
         worker = world.worker()
         with pytest.raises(KeyboardInterrupt):

@@ -1,6 +1,7 @@
 """The worker's loop: acknowledge, claim, run, sleep (rules D3, D5, D6 and T5)."""
 
 import math
+import threading
 import time
 
 from collections.abc import Callable, Sequence
@@ -54,6 +55,7 @@ class Dispatcher:
         self._timer, self._monotonic = timer, monotonic
         self._make_run, self._launch = make_run, launch
         self._acks = Acknowledger(store, board, hub, monotonic)
+        self._draining = threading.Lock()
         self._drain: Drain | None = None
         self._look_at = 0.0
         self._claim_after = 0.0
@@ -85,11 +87,12 @@ class Dispatcher:
     def drain(self, grace_s: float, *, process_exits: bool) -> None:
         """Claim no more, and stop waiting after the grace; the shortest one counts."""
         deadline = self._monotonic() + grace_s
-        before = self._drain
-        if before is not None and not self._board.stuck:
-            deadline = min(deadline, before.deadline)
-            process_exits = process_exits or before.process_exits
-        self._drain = Drain(deadline, process_exits)
+        with self._draining:
+            before = self._drain
+            if before is not None and not self._board.stuck:
+                deadline = min(deadline, before.deadline)
+                process_exits = process_exits or before.process_exits
+            self._drain = Drain(deadline, process_exits)
         self._board.set_stuck(())
         self._board.poke()
 

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
 from contextlib import nullcontext
-from queue import SimpleQueue
 from typing import Unpack
 
 from jobfence.dispatch.engine import Engine
@@ -17,7 +16,7 @@ from jobfence.dispatch.health import Health, health_of
 from jobfence.dispatch.host import WorkerHost
 from jobfence.dispatch.maintenance import Maintenance
 from jobfence.dispatch.settings import WorkerOptions, worker_settings
-from jobfence.dispatch.signals import handled_by, in_main_thread
+from jobfence.dispatch.signals import Doorbell, in_main_thread
 from jobfence.statemachine.values import Job
 
 DEFAULT_GRACE_S = 30.0
@@ -32,13 +31,6 @@ class State(enum.Enum):
     STARTING = enum.auto()
     RUNNING = enum.auto()
     STOPPING = enum.auto()
-
-
-class News(enum.Enum):
-    """What wakes a worker that blocks in `run`."""
-
-    SIGNAL = enum.auto()
-    STOPPED = enum.auto()
 
 
 class Worker:
@@ -152,25 +144,17 @@ class Worker:
         up to `grace_s` seconds, the second not. Jobs on threads that have not ended
         then go back to the queue, so the process has to exit when this returns.
         """
-        news: SimpleQueue[News] = SimpleQueue()
-
-        # Of all queues only this one may be used where a signal was caught.
-        def signalled() -> None:
-            self._stop_wanted = True
-            news.put(News.SIGNAL)
-
-        def stopped() -> None:
-            news.put(News.STOPPED)
-
+        bell = Doorbell()
         process_exits = in_main_thread()
-        self._on_stopped.append(stopped)
+        signals = bell.rung_by_signals(self._want_stop) if process_exits else None
+        self._on_stopped.append(bell.ring)
         try:
-            with handled_by(signalled) if process_exits else nullcontext():
+            with signals or nullcontext():
                 self.start()
-                if self._state is not State.STOPPED:
-                    self._serve(news, grace_s, process_exits=process_exits)
+                self._serve(bell, grace_s, process_exits=process_exits)
         finally:
-            self._on_stopped.remove(stopped)
+            self._on_stopped.remove(bell.ring)
+            bell.close()
 
     def wait_idle(self, timeout_s: float | None = None) -> bool:
         """
@@ -259,9 +243,13 @@ class Worker:
             engine.close()
         self._state = State.STOPPED
 
-    def _serve(
-        self, news: "SimpleQueue[News]", grace_s: float, *, process_exits: bool
-    ) -> None:
+    def _want_stop(self) -> None:
+        self._stop_wanted = (
+            True  # a start under way sees it; the doorbell does the rest
+        )
+
+    def _serve(self, bell: Doorbell, grace_s: float, *, process_exits: bool) -> None:
+        """Block until stopped; the first signal drains, the second stops at once."""
         failure: list[Exception] = []
 
         def stop() -> None:
@@ -269,10 +257,12 @@ class Worker:
                 self.stop(grace_s, process_exits=process_exits)
             except Exception as error:  # noqa: BLE001  raised by run()
                 failure.append(error)
-                news.put(News.STOPPED)
+                bell.ring()
 
         signals = 0
-        while news.get() is News.SIGNAL:
+        while self._state is not State.STOPPED and not failure:
+            if not bell.sleep():
+                continue
             signals += 1
             if signals == 1:
                 threading.Thread(target=stop, name="jobfence-stop", daemon=True).start()
