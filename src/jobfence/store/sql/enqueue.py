@@ -2,8 +2,8 @@
 
 import json
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from jobfence.statemachine.canonical import canonical
@@ -20,6 +20,9 @@ from jobfence.store.sql.rows import Row, job_from
 from jobfence.store.sql.statements import counters, jobs, others
 from jobfence.store.sql.tx import Tx
 
+# What makes two jobs twins (E4).
+_IDENTITY = ("name", "queue", "args", "kwargs")
+
 
 @dataclass(frozen=True, slots=True)
 class NewJob:
@@ -29,18 +32,40 @@ class NewJob:
     request: Prepared
 
 
+@dataclass(slots=True)
+class _Batch:
+    """
+    New rows that wait for the end of their batch, and what later ones ask of them.
+
+    They are inserted together: only then are all their counters known, which are made
+    in key order (C4).
+    """
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    alike: dict[tuple[str, ...], list[dict[str, Any]]] = field(default_factory=dict)
+    caps: dict[str, int] = field(default_factory=dict)
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Let a row wait."""
+        self.rows.append(row)
+        identity = tuple(row[name] for name in _IDENTITY)
+        self.alike.setdefault(identity, []).append(row)
+        if row["concurrency_key"] is not None:
+            self.caps.setdefault(row["concurrency_key"], row["max_concurrency"])
+
+
 def enqueue(tx: Tx, wanted: Sequence[NewJob]) -> list[str]:
     """Store each in turn, all or none; return ids in order (E6)."""
     _lock(tx, [each.request for each in wanted])
     tx.wake = tx.wake or bool(wanted)
-    waiting: list[dict[str, Any]] = []
+    batch = _Batch()
     ids = []
     for each in wanted:
-        found = _existing(tx, each, waiting)
+        found = _existing(tx, each, batch)
         if found is None:
-            waiting.append(new_row(tx, each))
+            batch.add(new_row(tx, each))
         ids.append(found or each.job_id)
-    insert_rows(tx, waiting)
+    insert_rows(tx, batch.rows)
     return ids
 
 
@@ -56,45 +81,58 @@ def _lock(tx: Tx, requests: Sequence[Prepared]) -> None:
     locks.identities(tx, digests)
 
 
-def _existing(tx: Tx, new: NewJob, waiting: list[dict[str, Any]]) -> str | None:
+def _existing(tx: Tx, new: NewJob, batch: _Batch) -> str | None:
     """Return the job that already answers this request, or None to insert one."""
-    request = new.request
     original = _original(tx, new)
     if original is not None:
         return original
-    check_cap(tx, request.concurrency, waiting)
-    if request.dedupe_identity() is None:
+    check_cap(tx, new.request.concurrency, batch.caps)
+    if new.request.dedupe_identity() is None:
         return None
-    insert_rows(tx, waiting)
-    waiting.clear()
+    return _twin(tx, new.request, batch)
+
+
+def _twin(tx: Tx, request: Prepared, batch: _Batch) -> str | None:
+    """Return the earliest job this one would repeat (E4), stored or about to be."""
     scheduled = request.scheduled_at_ms
-    found: str | None = tx.scalar(
+    latest = tx.now if scheduled is None else scheduled
+    identity = (request.name, request.queue, request.args_text, request.kwargs_text)
+    stored = tx.one(
         tx.latest(jobs.twin(tx.schema)),
         args_digest=request.args_digest,
-        name=request.name,
-        queue=request.queue,
-        args=request.args_text,
-        kwargs=request.kwargs_text,
-        scheduled_at_ms=tx.now if scheduled is None else scheduled,
+        scheduled_at_ms=latest,
+        **dict(zip(_IDENTITY, identity, strict=True)),
     )
-    return found
+    twins = [] if stored is None else [stored]
+    twins += [
+        row for row in batch.alike.get(identity, []) if row["scheduled_at_ms"] <= latest
+    ]
+    places = [
+        (row["scheduled_at_ms"], row["created_at_ms"], str(row["id"])) for row in twins
+    ]
+    return min(places)[2] if places else None
 
 
 def check_cap(
-    tx: Tx, explicit: Concurrency, waiting: Sequence[Mapping[str, Any]] = ()
+    tx: Tx, explicit: Concurrency, caps: dict[str, int] | None = None
 ) -> None:
-    """Refuse an explicit key that is registered, or about to be, with another cap."""
+    """
+    Refuse an explicit key that is registered with another cap.
+
+    `caps` are those of the batch so far: looked up once, or about to be registered.
+    """
     key, given = explicit
     if key is None or given is None:
         return
-    row = tx.one(counters.by_keys(tx.schema), in_keys=[key])
-    registered = [] if row is None else [row["max_concurrency"]]
-    registered += [
-        each["max_concurrency"] for each in waiting if each["concurrency_key"] == key
-    ]
-    for cap in registered[:1]:
-        if isinstance(cap, int) and cap != given:
-            raise ConcurrencyConflict(key, cap, given)
+    known = {} if caps is None else caps
+    if key not in known:
+        row = tx.one(counters.by_keys(tx.schema), in_keys=[key])
+        registered = None if row is None else row["max_concurrency"]
+        if not isinstance(registered, int):
+            return
+        known[key] = registered
+    if known[key] != given:
+        raise ConcurrencyConflict(key, known[key], given)
 
 
 def _original(tx: Tx, new: NewJob) -> str | None:

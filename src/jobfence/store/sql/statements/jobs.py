@@ -67,7 +67,7 @@ def twin(schema: Schema) -> Select[Any]:
     """Return the earliest queued job that a new one would repeat (E4)."""
     jobs = schema.jobs.c
     return (
-        select(jobs.id)
+        select(jobs.id, jobs.scheduled_at_ms, jobs.created_at_ms)
         .where(
             jobs.status == QUEUED,
             jobs.args_digest == bindparam("args_digest"),
