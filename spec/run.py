@@ -5,6 +5,7 @@ Check the formal model: every model must hold, every planted fault must be found
     python spec/run.py --deep            large bounds; leaves a file in spec/results/
     python spec/run.py --only NAME       one model or negative, with TLC's own output
     python spec/run.py --trace NAME      the counterexample of a negative, condensed
+    python spec/run.py --counterexamples all of them, into spec/counterexamples.md
 
 Exit code 0: all as expected; 1: something differs; 2: wrong usage. Without Java or the
 jar nothing is checked: that fails where CI=true, else it is said and passes.
@@ -25,6 +26,7 @@ from runner.check import (
     idle_actions,
     never_broken,
 )
+from runner.examples import examples
 from runner.toolchain import Toolchain, ToolMissingError, find_toolchain
 from runner.trace import condense
 
@@ -47,6 +49,8 @@ def main() -> int:
     if options.only or options.trace:
         name = options.only or options.trace
         return _one(tools, catalogue, name, condensed=bool(options.trace))
+    if options.counterexamples:
+        return _examples(tools, catalogue)
     return _all(tools, catalogue, deep=options.deep)
 
 
@@ -58,6 +62,9 @@ def _options() -> argparse.Namespace:
     what.add_argument("--deep", action="store_true", help="the large bounds")
     what.add_argument("--only", metavar="NAME", help="one model or negative")
     what.add_argument("--trace", metavar="NAME", help="a negative's counterexample")
+    what.add_argument(
+        "--counterexamples", action="store_true", help="write counterexamples.md"
+    )
     return parser.parse_args()
 
 
@@ -87,6 +94,18 @@ def _all(tools: Toolchain, catalogue: Catalogue, *, deep: bool) -> int:
         report.write(path, report.markdown(lines, date=today))
         print(f"written: {path.relative_to(SPEC.parent)}")
     return 1 if wrong or blind else 0
+
+
+def _examples(tools: Toolchain, catalogue: Catalogue) -> int:
+    lines = check_all(tools, (), catalogue.negatives, timeout_s=QUICK_TIMEOUT_S)
+    wrong = [line.name for line in lines if not line.ok]
+    if wrong:
+        print(f"not as expected, nothing written: {', '.join(wrong)}", file=sys.stderr)
+        return 1
+    page = SPEC / "counterexamples.md"
+    page.write_text(examples(zip(catalogue.negatives, lines, strict=True)))
+    print(f"written: {page.relative_to(SPEC.parent)}")
+    return 0
 
 
 def _one(tools: Toolchain, catalogue: Catalogue, name: str, *, condensed: bool) -> int:
