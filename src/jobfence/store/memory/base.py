@@ -59,6 +59,11 @@ class StoreBase:
         """What this store shares with others, and where tests look."""
         return self._data
 
+    @property
+    def clock(self) -> Clock:
+        """What judges due and lease times."""
+        return self._clock
+
     def ensure_ready(self, *, create: bool = True) -> None:
         """Do nothing: there are no tables to make or to check."""
 

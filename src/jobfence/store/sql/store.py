@@ -148,6 +148,11 @@ class SqlJobStore(CoreMethods, ConcurrencyMethods, ScheduleMethods, OperationsMe
         """The tables, with their `metadata`, for a team's own migrations (S4)."""
         return self._settings.schema
 
+    @property
+    def clock(self) -> Clock | DatabaseClock:
+        """What judges due and lease times (L3)."""
+        return self._settings.clock
+
     def within(self, transaction: Connection | Session) -> "SqlJobStore":
         """
         Return this store, joined to a transaction of the caller's (T1).
