@@ -5,7 +5,7 @@ import json
 import sys
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import IO
 
 Cell = str | int | None
@@ -59,7 +59,7 @@ def when(time_ms: int | None) -> str | None:
     """Return a time as people read it, in UTC."""
     if time_ms is None:
         return None
-    time = datetime.fromtimestamp(time_ms / 1000, UTC)
+    time = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=time_ms)
     return time.isoformat(" ", "milliseconds").replace("+00:00", "Z")
 
 

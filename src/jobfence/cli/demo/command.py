@@ -6,18 +6,17 @@ import secrets
 import shutil
 import signal
 import tempfile
-import threading
 import time
 
 from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
 
 from jobfence.cli import output
 from jobfence.cli.arguments import database_url
 from jobfence.cli.demo import MOST_WORKERS
 from jobfence.cli.demo.crew import Crew
 from jobfence.cli.demo.files import MOST_BYTES, MOST_FILES, Found, find
+from jobfence.cli.demo.interruption import ended_by_signals, uninterrupted
 from jobfence.cli.demo.place import Place
 from jobfence.cli.demo.screen import Silent, screen
 from jobfence.cli.demo.stage import Stage
@@ -32,7 +31,7 @@ def demonstrate(args: argparse.Namespace) -> int:
     """Run the demo and print what came of it."""
     root: Path = args.path
     found = _checked(args, root)
-    with _ended_by_signals(), _place(args) as (url, place):
+    with ended_by_signals(), _place(args) as (url, place):
         with screen(len(found.files), silent=args.json) as shown:
             _introduce(shown, found, root, url=url, workers=args.workers)
             begun = time.monotonic()
@@ -86,7 +85,8 @@ def _report(args: argparse.Namespace, verdict: Verdict) -> int:
 @contextlib.contextmanager
 def _place(args: argparse.Namespace) -> Iterator[tuple[str, Place]]:
     """Give the demo its tables, and take them away unless they are to be kept."""
-    with contextlib.ExitStack() as clean_up:
+    clean_up = contextlib.ExitStack()
+    try:
         url, prefix = _temporary(args, clean_up) if args.url is None else _given(args)
         place = Place(url, prefix)
         path = sqlite_file(place.store)
@@ -98,6 +98,9 @@ def _place(args: argparse.Namespace) -> Iterator[tuple[str, Place]]:
             if args.url is not None and not args.keep:
                 clean_up.callback(place.drop)
             yield url, place
+    finally:
+        with uninterrupted():
+            clean_up.close()
     if args.keep and not args.json:
         print(f"kept: {without_secrets(url)}, tables {prefix}*")
 
@@ -123,23 +126,3 @@ def _given(args: argparse.Namespace) -> tuple[str, str]:
         raise UsageError("--url: the workers are processes, and cannot share memory")
     # Other tables for each run: two at once do not meet, nor those of an application.
     return url, f"jobfence_demo_{secrets.token_hex(3)}_"
-
-
-@contextlib.contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end the demo as Ctrl-C does: with its workers."""
-
-    def end(number: int, _frame: FrameType | None) -> None:
-        raise SystemExit(128 + number)
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {
-        number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)
-    }
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -18,6 +18,7 @@ from typing import NotRequired, Self, TypedDict
 import jobfence
 
 from jobfence.cli.demo.child import Orders, encode
+from jobfence.cli.demo.interruption import uninterrupted
 from jobfence.cli.failures import CommandFailed
 
 STOP_WAIT_S = 10.0
@@ -119,19 +120,22 @@ class Crew:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._end_all(0)
+        with uninterrupted():
+            self._end_all(0)
 
     def add(self, orders: Orders) -> Process:
         """Start a process."""
-        process = Process(orders, self._inbox)
-        self._members.append(process)
+        with uninterrupted():
+            process = Process(orders, self._inbox)
+            self._members.append(process)
         return process
 
     def kill(self, process: Process) -> None:
         """Kill a process without a warning, and bury it."""
-        process.send(signal.SIGKILL)
-        self._members.remove(process)
-        process.end(STOP_WAIT_S)
+        with uninterrupted():
+            process.send(signal.SIGKILL)
+            self._members.remove(process)
+            process.end(STOP_WAIT_S)
 
     def stop(self) -> None:
         """Let every process finish, and take in the last it has to tell."""
@@ -172,8 +176,8 @@ class Crew:
                 raise CommandFailed(f"worker {process.worker_id} ended: {problem}")
 
     def _end_all(self, wait_s: float) -> None:
-        members, self._members = self._members, []
-        for process in members:
+        for process in self._members:
             process.ask_to_end()
-        for process in members:
-            process.end(wait_s)
+        while self._members:
+            self._members[-1].end(wait_s)
+            self._members.pop()

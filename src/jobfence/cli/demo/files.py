@@ -48,7 +48,10 @@ def find(root: Path) -> Found:
     files: list[File] = []
     left_out = 0
     for path in _walk(root):
-        status = path.lstat()
+        try:
+            status = path.lstat()
+        except OSError:  # deleted since its folder was read
+            continue
         if not stat.S_ISREG(status.st_mode):
             continue
         name = path.relative_to(root).as_posix()

@@ -52,10 +52,16 @@ class Stage:
             JobRequest(JOB_NAME, (file.path,)) for file in files
         )
         self._jobs = dict(zip(ids, files, strict=True))
-        victim, sleeper = self._hire(holds=True), self._hire(holds=True)
+        holders = [self._hire(holds=True), self._hire(holds=True)]
         others = [self._hire() for _ in range(workers - 2)]
-        for process in (victim, sleeper):
+        for process in holders:
             process.tell(f"{START}\n")
+        # With a single file only one of them gets a job, and the other one after it.
+        self._crew.wait_for(
+            "the first job", lambda: bool(self._crew.told("holding")), START_S
+        )
+        first = self._crew.told("holding")[0]["worker"]
+        victim, sleeper = sorted(holders, key=lambda each: each.worker_id != first)
         self._kill(victim)
         others.append(self._hire())  # what a supervisor would do
         held = self._held_by(sleeper)
@@ -145,6 +151,8 @@ class Stage:
         late = self._crew.told("late", sleeper)[0]
         self._say(f"{sleeper.worker_id} acknowledged late; answer: {late['result']}")
         self._crew.stop()
+        for text in sorted({each["text"] for each in self._crew.told("error")}):
+            self._say(f"a worker met an error, and went on: {text}")
 
     def _recovered_from(self, process: Process) -> int:
         return sum(
