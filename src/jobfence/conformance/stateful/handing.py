@@ -76,16 +76,16 @@ class Handing(TwinMachine):
         ]
         return self.new_jobs(self.both(who, "enqueue_many", requests))
 
-    @rule(
-        target=JOBS, who=draw.INSTANCES, number=st.integers(1, 3), key=draw.CONCURRENCY
-    )
+    @rule(target=JOBS, who=draw.INSTANCES, number=st.integers(1, 3), key=draw.WORK_KEYS)
     def enqueue_work(
         self, who: int, number: int, key: tuple[str, int] | None
     ) -> MultipleResults[Ref]:
         """Jobs that are due now: without them there is little to hand off."""
+        return self.new_jobs(self.both(who, "enqueue_many", self._work(number, key)))
+
+    def _work(self, number: int, key: tuple[str, int] | None) -> list[Request]:
         more = self.spelled({"concurrency": key})
-        requests = [Request("mail", (each,), more) for each in range(number)]
-        return self.new_jobs(self.both(who, "enqueue_many", requests))
+        return [Request("mail", (each,), more) for each in range(number)]
 
     @rule(who=draw.INSTANCES, bad=draw.BAD)
     def enqueue_badly(self, who: int, bad: tuple[str, object]) -> None:
@@ -123,6 +123,19 @@ class Handing(TwinMachine):
                 lease_ms=lease,
             )
         )
+
+    @rule(
+        target=HANDOFFS,
+        who=draw.INSTANCES,
+        number=st.integers(1, 3),
+        key=draw.WORK_KEYS,
+    )
+    def begin_work(
+        self, who: int, number: int, key: tuple[str, int] | None
+    ) -> MultipleResults[Pair]:
+        """Enqueue and claim at once: what is held is what most rules are about."""
+        self.both(who, "enqueue_many", self._work(number, key))
+        return self.taken(self.both(1 - who, "claim", number))
 
     @rule(target=HANDOFFS, who=draw.INSTANCES, limit=st.integers(1, 5))
     def take(self, who: int, limit: int) -> MultipleResults[Pair]:
@@ -188,19 +201,20 @@ class Handing(TwinMachine):
 
     @rule(
         who=draw.INSTANCES,
-        job=JOBS,
+        other=HANDOFFS,
         held=HANDOFFS,
         verb=draw.VERBS,
         stray=st.sampled_from([None, None, "", UNKNOWN, "job"]),
     )
     def misdirect(
-        self, who: int, job: Ref, held: Pair, verb: str, stray: str | None
+        self, who: int, other: Pair, held: Pair, verb: str, stray: str | None
     ) -> None:
         """A handoff id that is another job's, empty, or nobody's; or no such job."""
         if stray == "job":
             self.acknowledge(who, verb, UNKNOWN, held[1])
         else:
-            self.acknowledge(who, verb, job, held[1] if stray is None else stray)
+            handoff = held[1] if stray is None else stray
+            self.acknowledge(who, verb, other[0], handoff)
 
     @rule(
         who=draw.INSTANCES,

@@ -1,0 +1,31 @@
+"""Adapters that the tests of the plugin point at."""
+
+from typing import Any
+
+from jobfence.conformance import ALL, Capability, Model
+from jobfence.statemachine.values import Ack
+from jobfence.store import MemoryJobStore
+
+model = Model()
+
+
+def good(namespace: str, **settings: Any) -> MemoryJobStore:
+    return model.open_store(namespace, **settings)
+
+
+good.capabilities = ALL.without(  # type: ignore[attr-defined]
+    Capability.PAUSE, Capability.COUNTER_ROWS, because="this test says so"
+)
+
+
+class Unfenced(MemoryJobStore):
+    """Takes any handoff id for the one that holds the job."""
+
+    def complete(self, job_id: str, handoff_id: str) -> Ack:
+        job = self.get(job_id)
+        held = job.handoff_id if job is not None else None
+        return super().complete(job_id, held or handoff_id)
+
+
+def unfenced(namespace: str, **settings: Any) -> MemoryJobStore:
+    return Unfenced(data=model.data(namespace), **settings)
