@@ -1,0 +1,139 @@
+"""`spec/run.py` says what it could not check, and fails where it must not be silent."""
+
+import os
+import subprocess
+import sys
+
+from pathlib import Path
+
+import pytest
+
+from runner import tlc
+from runner.catalogue import SPEC, load_catalogue
+from runner.check import check_model, check_negative
+from runner.examples import examples
+from runner.report import Line, machine, markdown, table
+from runner.toolchain import Toolchain, ToolMissingError, find_toolchain
+
+CATALOGUE = load_catalogue()
+ACCEPTED = "3 states generated, {} distinct states found, 0 states left on queue.\n"
+DEPTH = "The depth of the complete state graph search is 5.\n"
+
+
+def tools_that_say(folder: Path, output: str, code: int) -> Toolchain:
+    (folder / "output").write_text(output)
+    java = folder / "java"
+    java.write_text(f'#!/bin/sh\ncat "{folder}/output"\nexit {code}\n')
+    java.chmod(0o755)
+    return Toolchain(str(java), folder / "tla2tools.jar")
+
+
+def run_without_java(folder: Path, *, ci: bool) -> subprocess.CompletedProcess[str]:
+    hidden = {"PATH", "JAVA_HOME", "CI"}
+    kept = {name: value for name, value in os.environ.items() if name not in hidden}
+    return subprocess.run(
+        [sys.executable, str(SPEC / "run.py")],
+        env={**kept, "PATH": str(folder), **({"CI": "true"} if ci else {})},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_without_java_it_says_so_and_passes(tmp_path: Path) -> None:
+    done = run_without_java(tmp_path, ci=False)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "the formal model was not checked: no java in PATH" in done.stderr
+
+
+def test_without_java_it_fails_in_ci(tmp_path: Path) -> None:
+    done = run_without_java(tmp_path, ci=True)
+    assert done.returncode == 1
+    assert "no java in PATH" in done.stderr
+
+
+def test_a_jar_named_by_the_environment_must_exist(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    java = tmp_path / "java"
+    java.write_text("#!/bin/sh\n")
+    java.chmod(0o755)
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("TLA2TOOLS_JAR", str(tmp_path / "none.jar"))
+    with pytest.raises(ToolMissingError, match="jar': no such file"):
+        find_toolchain()
+    (tmp_path / "none.jar").touch()
+    assert find_toolchain() == Toolchain(str(java), tmp_path / "none.jar")
+
+
+def test_a_model_that_holds_is_as_expected(tmp_path: Path) -> None:
+    model = CATALOGUE.models[0]
+    said = ACCEPTED.format(model.states) + DEPTH
+    line = check_model(tools_that_say(tmp_path, said, 0), model, timeout_s=60)
+    assert line.ok
+    assert line.seen == f"ok, {model.states:,}"
+
+
+def test_a_model_that_explores_less_than_before_differs(tmp_path: Path) -> None:
+    model = CATALOGUE.models[0]
+    said = ACCEPTED.format(model.states - 1)
+    line = check_model(tools_that_say(tmp_path, said, 0), model, timeout_s=60)
+    assert not line.ok
+    assert "<- differs" in table([line])
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "seen"),
+    [
+        ("Error: Invariant X is violated.\n", tlc.INVARIANT, "12 X"),
+        ("Error: Deadlock reached.\n", tlc.DEADLOCK, "11 deadlock"),
+        ("Parse error\n", 150, "error 150"),
+    ],
+)
+def test_a_model_that_fails_says_how(
+    tmp_path: Path, said: str, code: int, seen: str
+) -> None:
+    tools = tools_that_say(tmp_path, said, code)
+    line = check_model(tools, CATALOGUE.models[0], timeout_s=60)
+    assert (line.ok, line.seen) == (False, seen)
+
+
+def test_a_planted_fault_must_break_the_property_on_record(tmp_path: Path) -> None:
+    negative = next(each for each in CATALOGUE.negatives if each.code == tlc.INVARIANT)
+    said = f"Error: Invariant {negative.breaks} is violated.\n"
+    assert check_negative(tools_that_say(tmp_path, said, 12), negative).ok
+    other = "Error: Invariant Another is violated.\n"
+    assert check_negative(tools_that_say(tmp_path, other, 12), negative).seen == (
+        "12 Another"
+    )
+
+
+def test_a_planted_fault_that_is_not_found_differs(tmp_path: Path) -> None:
+    negative = CATALOGUE.negatives[0]
+    line = check_negative(tools_that_say(tmp_path, ACCEPTED.format(3), 0), negative)
+    assert (line.ok, line.seen) == (False, "ok")
+
+
+def test_the_record_of_a_deep_run_has_date_machine_and_figures(tmp_path: Path) -> None:
+    model = CATALOGUE.models[0]
+    said = ACCEPTED.format(model.states) + DEPTH
+    line = check_model(tools_that_say(tmp_path, said, 0), model, timeout_s=60)
+    page = markdown([line], date="2026-01-02")
+    assert page.startswith(f"# Deep run of 2026-01-02\n\n{machine()}.\n")
+    assert f"| {model.name} | {model.states:,} | 3 | 5 |" in page
+
+
+def test_every_planted_fault_has_its_counterexample_in_the_page() -> None:
+    page = (SPEC / "counterexamples.md").read_text()
+    headings = [line[3:] for line in page.splitlines() if line.startswith("## ")]
+    assert headings == [each.name for each in CATALOGUE.negatives]
+
+
+def test_a_counterexample_is_shown_with_its_edit(tmp_path: Path) -> None:
+    negative = CATALOGUE.negatives[0]
+    said = f"Error: Invariant {negative.breaks} is violated.\n"
+    tools = tools_that_say(tmp_path, said, 12)
+    line: Line = check_negative(tools, negative)
+    page = examples([(negative, line)])
+    assert f"- {negative.edits[0].old}\n+ {negative.edits[0].new}\n" in page
