@@ -175,6 +175,10 @@ class Schema:
         partial.ddl_if(callable_=_unless_mysql)
         plain.ddl_if(callable_=_on_mysql)
 
+    def force_index(self, name: str) -> str:
+        """Return MySQL's hint to use one of the jobs' indexes."""
+        return f"FORCE INDEX ({self.prefix}jobs_{name})"
+
     def tables_for(self, dialect_name: str) -> list[Table]:
         """Return the tables that this database needs, in order of creation."""
         return [
