@@ -1,6 +1,6 @@
 """What a policy makes of a queued row, and counters that are made when needed (C)."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from jobfence.statemachine.policy import is_derived, resolve_concurrency
 from jobfence.store.sql import locks, writes
@@ -38,47 +38,58 @@ def counters_for(
     A derived one takes the cap given. With `skip_locked` those that somebody else holds
     are left out, and so are missing ones: to insert one may wait too.
     """
-    known = tx.run(counters.by_keys(tx.schema), in_keys=sorted(caps)).mappings().all()
-    present = {str(row["concurrency_key"]) for row in known}
-    made = set()
-    for key in [] if skip_locked else sorted(set(caps) - present):
-        if writes.make_counter(tx, key, caps[key]):
-            made.add(key)
-    rows = locks.counter_rows(tx, caps, skip_locked=skip_locked)
-    return {
-        key: _corrected(tx, row, caps[key], made=key in made)
-        for key, row in rows.items()
-    }
+    missing = set() if skip_locked else lacking(tx, caps)
+    if not missing:
+        rows = locks.counter_rows(tx, caps, skip_locked=skip_locked)
+        return {key: _with_cap(tx, row, caps[key]) for key, row in rows.items()}
+    found = {}
+    for key in sorted(caps):
+        # One by one: to make one between the locks of two others keeps the key order.
+        if key in missing:
+            found[key] = make(tx, key, caps[key])
+        else:
+            for row in locks.counter_rows(tx, [key]).values():
+                found[key] = _with_cap(tx, row, caps[key])
+    return found
 
 
-def _corrected(tx: Tx, row: Row, cap: int, *, made: bool) -> Row:
-    """Give a locked counter the handed-off jobs, or the policy's cap, if it lacks them."""
-    key, after = str(row["concurrency_key"]), dict(row)
-    if made:
-        after["active_count"] = held_count(tx, key)
-        if after["active_count"] != row["active_count"]:
-            writes.counter(
-                tx,
-                counters.set_active(tx.schema),
-                key,
-                "count",
-                set_active=after["active_count"],
-            )
-    if is_derived(key) and row["max_concurrency"] != cap:
-        writes.counter(tx, counters.set_cap(tx.schema), key, "set_cap", set_cap=cap)
-        after["max_concurrency"] = cap
-    return after
+def make(tx: Tx, key: str, cap: int) -> Row:
+    """
+    Make and lock a counter that was missing, with its handed-off jobs as active (C9).
+
+    Counted also when somebody else made it meanwhile: they could not see what this
+    transaction has changed.
+    """
+    locked: dict[str, Row] = {}
+    while not locked:  # else pruned again before it could be locked
+        writes.make_counter(tx, key, cap)
+        locked = locks.counter_rows(tx, [key])
+    row = locked[key]
+    active = held_count(tx, key)
+    if active != row["active_count"]:
+        statement = counters.set_active(tx.schema)
+        writes.counter(tx, statement, key, "count", set_active=active)
+    return _with_cap(tx, {**row, "active_count": active}, cap)
+
+
+def lacking(tx: Tx, keys: Collection[str]) -> set[str]:
+    """Return the keys that have no counter."""
+    if not keys:
+        return set()
+    known = tx.run(counters.by_keys(tx.schema), in_keys=sorted(keys)).mappings()
+    return set(keys) - {str(row["concurrency_key"]) for row in known}
+
+
+def _with_cap(tx: Tx, row: Row, cap: int) -> Row:
+    """Give a locked derived counter its policy's cap (C3)."""
+    key = str(row["concurrency_key"])
+    if not is_derived(key) or row["max_concurrency"] == cap:
+        return row
+    writes.counter(tx, counters.set_cap(tx.schema), key, "set_cap", set_cap=cap)
+    return {**row, "max_concurrency": cap}
 
 
 def held_count(tx: Tx, key: str) -> int:
     """Count the handed-off jobs of a key (C5); right while its counter is locked."""
     row = tx.one(tx.latest(counters.held_counts(tx.schema, one=True)), at_key=key)
     return 0 if row is None else int(str(row["held"]))
-
-
-def make_missing(tx: Tx, key: object, cap: object) -> None:
-    """Make the counter of a key that has none, from its handed-off jobs."""
-    if not (isinstance(key, str) and isinstance(cap, int)):
-        return
-    if not tx.rows(counters.by_keys(tx.schema), in_keys=[key]):
-        counters_for(tx, {key: cap})

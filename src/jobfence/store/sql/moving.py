@@ -15,7 +15,7 @@ from jobfence.statemachine.table import (
     Value,
     alternatives,
 )
-from jobfence.store.sql import writes
+from jobfence.store.sql import caps, writes
 from jobfence.store.sql.rows import Row
 from jobfence.store.sql.statements import counters, jobs, others
 from jobfence.store.sql.statements.moves import AT_ID, FENCE, NOW, SET, move, written
@@ -168,10 +168,12 @@ class Effects:
     What won transitions owe to other tables: slots to give back, ownerships to end.
 
     Collected and applied at the end, so that counters are taken in key order (C4).
+    `needed` are caps by key, of counters to be made if they are missing.
     """
 
     released: Counter[str] = field(default_factory=Counter)
     ended: list[tuple[str, str]] = field(default_factory=list)
+    needed: dict[str, int] = field(default_factory=dict)
 
     def add(self, tx: Tx, transition: Transition, before: Row) -> None:
         """Note what follows from a transition that changed its row."""
@@ -192,5 +194,10 @@ class Effects:
             writes.schedule_key(
                 tx, others.disown(tx.schema), key, "disown", at_job_id=job_id
             )
-        for key, n in sorted(self.released.items()):
-            writes.counter(tx, counters.release(tx.schema), key, "release", n=n)
+        missing = caps.lacking(tx, self.needed)
+        for key in sorted(missing.union(self.released)):
+            if key in missing:
+                caps.make(tx, key, self.needed[key])
+            else:
+                n = self.released[key]
+                writes.counter(tx, counters.release(tx.schema), key, "release", n=n)

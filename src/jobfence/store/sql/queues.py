@@ -11,7 +11,7 @@ from jobfence.statemachine.policy import (
 from jobfence.statemachine.states import JobStatus
 from jobfence.statemachine.values import QueueStats, Repair
 from jobfence.store.sql import locks, writes
-from jobfence.store.sql.caps import counters_for, held_count
+from jobfence.store.sql.caps import counters_for, held_count, make
 from jobfence.store.sql.statements import counters, jobs, others
 from jobfence.store.sql.tx import Tx
 
@@ -131,18 +131,12 @@ def repair(tx: Tx, key: str) -> Repair | None:
         cap = tx.scalar(counters.latest_cap(tx.schema), at_key=key)
         if cap is None:
             return None
-        writes.make_counter(tx, key, cap)
-        row = locks.counter_rows(tx, [key])[key]
-        previous, missing = 0, True
-    else:
-        previous, missing = int(str(row["active_count"])), False
-    active = held_count(tx, key)
-    if active == row["active_count"] and not missing:
+        tx.wake = True
+        return Repair(key, 0, int(str(make(tx, key, cap)["active_count"])))
+    previous, active = int(str(row["active_count"])), held_count(tx, key)
+    if active == previous:
         return None
-    if active != row["active_count"]:
-        writes.counter(
-            tx, counters.set_active(tx.schema), key, "repair", set_active=active
-        )
+    writes.counter(tx, counters.set_active(tx.schema), key, "repair", set_active=active)
     tx.wake = True
     return Repair(key, previous, active)
 

@@ -10,7 +10,7 @@ from jobfence.statemachine.table import Transition, Trigger, row as table_row
 from jobfence.statemachine.values import Job
 from jobfence.store.sql import locks
 from jobfence.store.sql.acks import backoff_ms, given_values
-from jobfence.store.sql.caps import adopted, differs, make_missing
+from jobfence.store.sql.caps import adopted, differs
 from jobfence.store.sql.claim import adopt
 from jobfence.store.sql.moving import Effects, Move, choose, move_job
 from jobfence.store.sql.rows import Row, job_from, readable
@@ -44,10 +44,10 @@ def _recover(tx: Tx, ids: Sequence[str], *, whole: bool) -> list[Job]:
             None if before is None else _recover_one(tx, before, effects, whole=whole)
         )
         if after is not None:
-            moved.append(after)
+            moved.append(_with_policy(tx, after, effects))
     effects.apply(tx)
     tx.wake = tx.wake or bool(moved)
-    return readable([_with_policy(tx, row) for row in moved])
+    return readable(moved)
 
 
 def _recover_one(tx: Tx, before: Row, effects: Effects, *, whole: bool) -> Row | None:
@@ -81,12 +81,14 @@ def _chosen(tx: Tx, row: Row) -> tuple[Transition, str]:
     return transition, texts.interrupted(job.worker_id)
 
 
-def _with_policy(tx: Tx, row: Row) -> Row:
+def _with_policy(tx: Tx, row: Row, effects: Effects) -> Row:
     """Let a job that went back follow its queue's policy before it is claimed (L4)."""
     if row["status"] != JobStatus.QUEUED:
         return row
     after = adopted(tx, row)
     if differs(row, after):
         (after,) = adopt(tx, [(row, after)])
-    make_missing(tx, after["concurrency_key"], after["max_concurrency"])
+    key, cap = after["concurrency_key"], after["max_concurrency"]
+    if isinstance(key, str) and isinstance(cap, int):
+        effects.needed[key] = cap
     return after
