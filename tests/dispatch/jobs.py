@@ -1,8 +1,8 @@
 """Jobs that a process of its own can import, and what they leave behind for tests."""
 
 import asyncio
-import multiprocessing
 import os
+import subprocess
 import sys
 import threading
 import time

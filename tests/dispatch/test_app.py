@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 from jobfence.dispatch import JobApp, Registry
 from jobfence.dispatch.health import Health
-from jobfence.statemachine.clock import ManualClock, SystemClock
+from jobfence.statemachine.clock import DatabaseClock, ManualClock, SystemClock
 from jobfence.statemachine.errors import (
     IdempotencyConflict,
     InvalidOption,
@@ -156,15 +156,18 @@ def test_an_app_may_share_a_registry() -> None:
 
 
 def test_an_app_goes_by_its_store_s_clock_if_that_can_be_read() -> None:
-    class WithClock(MemoryJobStore):
-        clock = ManualClock(7)
+    class OnServer:
+        """Times are the database server's: there is nothing to read here."""
 
-    class OnServer(MemoryJobStore):
-        clock = object()
+        clock = DatabaseClock()
 
-    assert JobApp(WithClock()).clock is WithClock.clock
-    assert isinstance(JobApp(OnServer()).clock, SystemClock)
-    assert JobApp(WithClock(), clock=ManualClock(9)).clock.now_ms() == 9
+        def settle(self) -> None: ...
+
+    store = MemoryJobStore(clock=ManualClock(7))
+    assert JobApp(store).clock is store.clock
+    on_server = JobApp(OnServer())  # type: ignore[arg-type]
+    assert isinstance(on_server.clock, SystemClock)
+    assert JobApp(store, clock=ManualClock(9)).clock.now_ms() == 9
 
 
 class TestStores:

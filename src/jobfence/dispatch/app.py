@@ -114,9 +114,7 @@ class JobApp(Enqueuing):
         try:
             worker.start()
         except BaseException:
-            with self._lock:
-                if self._worker is worker:
-                    self._worker = None
+            self._forget(worker)
             raise
         return worker
 
@@ -159,9 +157,8 @@ class JobApp(Enqueuing):
         worker = self._worker
         if worker is not None:
             worker.stop(grace_s)
+            self._forget(worker)
         with self._lock:
-            if self._worker is worker:
-                self._worker = None
             made, self._open = self._open, None
         if made is not None and made is not self._source:
             made.close()
@@ -180,6 +177,11 @@ class JobApp(Enqueuing):
         with self._lock:
             if wake in self._wakes:
                 self._wakes.remove(wake)
+
+    def _forget(self, worker: Worker) -> None:
+        with self._lock:
+            if self._worker is worker:  # or another thread was here first
+                self._worker = None
 
     def _given(self) -> EnqueueOptions:
         return {}

@@ -52,6 +52,7 @@ async def acall(run: Run, job: RegisteredJob, hub: EventHub) -> None:
         error = own_frames(raised)
         if run.timeout_ms is not None and scope.expired():
             error = JobTimedOut(job.name, run.timeout_ms)
+            error.__cause__ = raised  # shows where the job was
     finish(run, error, hub)
     error = None  # as above
 

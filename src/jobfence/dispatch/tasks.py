@@ -20,7 +20,12 @@ class TaskLoop:
 
     def submit(self, coroutine: Coroutine[object, object, None]) -> None:
         """Run a coroutine as a task; it must not raise."""
-        asyncio.run_coroutine_threadsafe(coroutine, self._running_loop())
+        try:
+            loop = self._running_loop()
+        except BaseException:
+            coroutine.close()  # or Python warns that it was never awaited
+            raise
+        asyncio.run_coroutine_threadsafe(coroutine, loop)
 
     def close(self) -> None:
         """Cancel what still runs, and end the loop if the tasks let it."""
