@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, TypedDict, Unpack
 
+import pytest
+
 from sqlalchemy import (
     Connection,
     Engine,
@@ -29,6 +31,11 @@ from jobfence.store.dialects.engines import make_engine
 from jobfence.store.sql.schema import Schema, schema_for
 
 START_MS = 1000
+
+
+def only(*names: str) -> pytest.MarkDecorator:
+    """Run a test on these databases alone; its docstring or name says why."""
+    return pytest.mark.parametrize("database", names, indirect=True, scope="session")
 
 
 class StoreOptions(TypedDict, total=False):

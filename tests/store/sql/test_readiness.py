@@ -29,7 +29,7 @@ from jobfence.store import SqlJobStore
 from jobfence.store.dialects.engines import make_engine
 from jobfence.store.sql.readiness import ddl
 from jobfence.store.sql.schema import VERSION
-from tests.store.sql.bench import World
+from tests.store.sql.bench import World, only
 
 PATIENCE_S = 30
 
@@ -270,12 +270,11 @@ def failing_once(
     return lambda: event.remove(engine, "before_cursor_execute", before)
 
 
+@only("mariadb")
 @pytest.mark.parametrize("pattern", ["CREATE TABLE", "CREATE INDEX", "ALTER TABLE"])
 def test_S1_what_another_process_has_just_made_is_looked_at_again(
     bare: World, pattern: str
 ) -> None:
-    if bare.database.engine.dialect.name not in ("mysql", "mariadb"):
-        pytest.skip("there one waits for the other: its DDL is part of a transaction")
     if pattern == "ALTER TABLE":
         bare.store().ensure_ready()
         bare.sql("ALTER TABLE {p}schedule_keys DROP COLUMN last_order")
@@ -320,11 +319,10 @@ def test_A29_tables_made_in_a_transaction_that_is_undone_are_made_again(
     assert tables_there(bare) == tables_declared(bare)
 
 
+@only("sqlite", "postgresql")
 def test_S3_tables_made_in_a_transaction_are_remembered_once_it_is_committed(
     bare: World,
 ) -> None:
-    if bare.name == "mariadb":
-        pytest.skip("refused there: its DDL cannot be rolled back")
     store = bare.store()
     with bare.database.stock.begin() as connection:
         job_id = store.within(connection).enqueue("thumbnail")
@@ -336,11 +334,10 @@ def test_S3_tables_made_in_a_transaction_are_remembered_once_it_is_committed(
     assert store.get(job_id) is None
 
 
+@only("sqlite", "postgresql")
 def test_S3_tables_are_not_remembered_when_the_commit_fails(
     bare: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if bare.name == "mariadb":
-        pytest.skip("refused there: its DDL cannot be rolled back")
     store = bare.store()
     dialect = bare.database.stock.dialect
 
@@ -362,11 +359,10 @@ def test_S3_tables_are_not_remembered_when_the_commit_fails(
     assert bare.statuses() == {job_id: JobStatus.QUEUED}
 
 
+@only("postgresql", "mariadb")
 def test_a_first_call_in_an_open_transaction_does_not_block_another(
     world: World,
 ) -> None:
-    if world.name == "sqlite":
-        pytest.skip("one writer at a time there")
     with (
         world.database.stock.begin() as first,
         world.database.stock.begin() as second,

@@ -108,6 +108,23 @@ class Ready:
             joining.call(listener)
 
 
+def found_ready(tx: Tx) -> bool:
+    """
+    Say whether the tables are there at the present version.
+
+    Asked first: on SQLite to make them takes the write lock, and a store that is opened
+    only to read must not wait for a writer, nor need a file that it may write.
+    """
+    tx.room.check_server(tx.connection)
+    if not readiness.look(tx.connection, tx.schema).complete:
+        return False
+    tx.room.check_rowcounts(tx.connection, tx.schema.locks)
+    return True
+
+
+LOOK = Call(found_ready, Mode.READ)
+
+
 def prepare(tx: Tx, ready: Ready) -> None:
     """Bring the tables to the present version in this transaction (S1)."""
     readiness.ensure(
@@ -140,7 +157,9 @@ class OwnRunner:
     def make_ready(self) -> None:
         """Find or make the tables, if this store has not yet."""
         if not self._ready.done:
-            self._until_done(Call(lambda tx: prepare(tx, self._ready)))
+            found, _ = self._until_done(LOOK)
+            if not found:
+                self._until_done(Call(lambda tx: prepare(tx, self._ready)))
             self._ready.mark()
 
     def _until_done(self, call: Call[T]) -> tuple[T, bool]:

@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
 
 from jobfence.store.sql.calls import Call
 from jobfence.store.sql.runner import (
+    LOOK,
     JoinedRunner,
     Ready,
     Tries,
@@ -36,7 +37,9 @@ class AsyncOwnRunner:
     async def run(self, call: Call[T]) -> T:
         """Run a call until it commits."""
         if not self._ready.done:
-            await self._until_done(Call(lambda tx: prepare(tx, self._ready)))
+            found, _ = await self._until_done(LOOK)
+            if not found:
+                await self._until_done(Call(lambda tx: prepare(tx, self._ready)))
             self._ready.mark()
         result, wake = await self._until_done(call)
         if wake:
