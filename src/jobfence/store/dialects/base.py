@@ -55,9 +55,16 @@ class Room(ABC):
         connection: Connection,
         table: Table,
         rows: Sequence[Mapping[str, object]],
+        *,
+        if_missing: bool = False,
     ) -> None:
-        """Insert rows that all have the same columns, as fast as the driver can."""
-        connection.execute(insert(table), list(rows))
+        """
+        Insert rows that all have the same columns, as fast as the driver can.
+
+        `if_missing` leaves out those whose primary key is there.
+        """
+        statement = self.insert_if_missing(table) if if_missing else insert(table)
+        connection.execute(statement, list(rows))
 
     def lock_identities(
         self, connection: Connection, locks: Table, digests: Sequence[str]

@@ -47,7 +47,7 @@ class MySQLRoom(Room):
         Not INSERT IGNORE, which hides other errors too.
         """
         statement = insert(table)
-        (key,) = table.primary_key.columns
+        key = next(iter(table.primary_key.columns))
         return statement.on_duplicate_key_update({key.name: key})
 
     def lock_identities(

@@ -61,14 +61,16 @@ class PostgreSQLRoom(Room):
         connection: Connection,
         table: Table,
         rows: Sequence[Mapping[str, object]],
+        *,
+        if_missing: bool = False,
     ) -> None:
         """Send many rows as one array for each column: one statement, planned once."""
         if len(rows) < _WORTH_ARRAYS:
-            super().insert_many(connection, table, rows)
+            super().insert_many(connection, table, rows, if_missing=if_missing)
             return
         names = tuple(rows[0])
         connection.execute(
-            _insert_arrays(table, names),
+            _insert_arrays(table, names, if_missing=if_missing),
             {_MANY + name: [row[name] for row in rows] for name in names},
         )
 
@@ -128,12 +130,13 @@ class PostgreSQLRoom(Room):
 
 
 @cache
-def _insert_arrays(table: Table, names: tuple[str, ...]) -> Insert:
+def _insert_arrays(table: Table, names: tuple[str, ...], *, if_missing: bool) -> Insert:
     arrays = [
         func.unnest(bindparam(_MANY + name, type_=ARRAY(_element(table.c[name].type))))
         for name in names
     ]
-    return insert(table).from_select(names, select(*arrays))
+    statement = insert(table).from_select(names, select(*arrays))
+    return statement.on_conflict_do_nothing() if if_missing else statement
 
 
 def _element(kind: TypeEngine[Any]) -> TypeEngine[Any]:

@@ -168,6 +168,7 @@ def journal_columns() -> list[Any]:
         _column("tx", Key(36), since=3),
         _column("writes", Integer(), since=3),
         _column("action", Key(64), since=3),
+        _column("handoff_id", Key(ID_LENGTH), null=True, since=3),
         _column("at_ms", BigInteger(), since=3),
         _column("post", LongText(), null=True, since=3),
     ]

@@ -116,7 +116,7 @@ def move_jobs(
         if each.job_id in won:
             after = written(transition, each.row, tx.now, each.given)
             if tx.journal is not None:
-                tx.journal.moved(transition, after)
+                tx.journal.moved(transition, after, each.handoff_id, whole=whole)
         results.append(after)
     return results
 

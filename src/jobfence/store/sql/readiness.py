@@ -5,7 +5,7 @@ What is there is looked at, table by table; the ledger only says which step made
 (S2). Upgrades add; nothing is ever dropped.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +25,7 @@ from jobfence.statemachine.errors import IncompatibleSchema
 from jobfence.statemachine.states import JobStatus
 from jobfence.store.dialects.base import Fault, Room
 from jobfence.store.sql.schema import VERSION, Schema
-from jobfence.store.sql.statements import others
+from jobfence.store.sql.statements import journals, others
 
 _TRIES = 20
 
@@ -130,10 +130,11 @@ def ensure(
     now_ms: int,
     create: bool,
     joined: bool,
-) -> None:
+) -> Collection[str]:
     """
     Bring the database to the present version, or refuse.
 
+    Returns the schedule keys whose owners were lost and have been rebuilt (K3).
     In a transaction; `joined` says it is the caller's. Several processes may do this
     at once: where DDL is part of the transaction one waits for the other, and
     elsewhere what the other has just made is looked at again.
@@ -141,7 +142,7 @@ def ensure(
     room.check_server(connection)
     findings = look(connection, schema)
     if findings.complete:
-        return
+        return ()
     if not create:
         raise IncompatibleSchema(
             f"the database lacks {findings.summary()}; run `jobfence migrate`, or "
@@ -155,17 +156,16 @@ def ensure(
     room.lock_schema(connection, f"{schema.metadata.schema}.{schema.prefix}")
     for attempt in range(_TRIES):
         try:
-            _apply(connection, schema, room, look(connection, schema), now_ms)
+            return _apply(connection, schema, room, look(connection, schema), now_ms)
         except DBAPIError as error:
             if room.fault(error) is not Fault.EXISTS or attempt == _TRIES - 1:
                 raise
-        else:
-            return
+    return ()
 
 
 def _apply(
     connection: Connection, schema: Schema, room: Room, findings: Findings, now_ms: int
-) -> None:
+) -> Collection[str]:
     for table in findings.tables:
         connection.execute(CreateTable(table))
         for index in schema.indexes_for(table, connection.dialect.name):
@@ -174,12 +174,14 @@ def _apply(
         connection.exec_driver_sql(add_column(connection, table, column))
     for index in findings.indexes:
         connection.execute(CreateIndex(index))
+    rebuilt: Collection[str] = ()
     if schema.schedule_keys in findings.tables and schema.jobs not in findings.tables:
-        _rebuild_owners(connection, schema)
+        rebuilt = _rebuild_owners(connection, schema)
     steps = sorted(set(range(1, VERSION + 1)) - findings.recorded)
     statement = room.insert_if_missing(schema.migrations)
     for version in steps:
         connection.execute(statement, {"version": version, "at_ms": now_ms})
+    return rebuilt
 
 
 def add_column(connection: Connection, table: Table, column: Column[Any]) -> str:
@@ -190,8 +192,12 @@ def add_column(connection: Connection, table: Table, column: Column[Any]) -> str
     return f"ALTER TABLE {name} ADD COLUMN {spelled}"
 
 
-def _rebuild_owners(connection: Connection, schema: Schema) -> None:
-    """Rebuild a lost owner table from the jobs, which keep key and order (K3)."""
+def _rebuild_owners(connection: Connection, schema: Schema) -> Collection[str]:
+    """
+    Rebuild a lost owner table from the jobs, which keep key and order (K3).
+
+    Revisions go on from those that the journal knows.
+    """
     owners: dict[str, tuple[str | None, int]] = {}
     for key, job_id, status, order, marked in connection.execute(
         others.owners_from_jobs(schema)
@@ -201,13 +207,21 @@ def _rebuild_owners(connection: Connection, schema: Schema) -> None:
         active = not JobStatus(status).terminal and not marked
         owners[key] = (job_id if active else None, order or 0)
     if owners:
+        noted = connection.execute(journals.last_owner_revs(schema))
+        last = {row.entity_id: row.last for row in noted}
         connection.execute(
             schema.schedule_keys.insert(),
             [
-                {"schedule_key": key, "job_id": job_id, "last_order": order}
+                {
+                    "schedule_key": key,
+                    "job_id": job_id,
+                    "last_order": order,
+                    "rev": last.get(key, -1) + 1,
+                }
                 for key, (job_id, order) in owners.items()
             ],
         )
+    return owners
 
 
 def ddl(schema: Schema, dialect: Any) -> Iterable[str]:

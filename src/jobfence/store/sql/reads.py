@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping
 from jobfence.statemachine.errors import InvalidOption, UnreadableJob
 from jobfence.statemachine.states import JobStatus
 from jobfence.statemachine.values import Handoff, Job
+from jobfence.store.notes import Entity
 from jobfence.store.sql import writes
 from jobfence.store.sql.claim import claim_filter
 from jobfence.store.sql.rows import Row, handoff_of, job_from, logger, readable
@@ -117,9 +118,20 @@ def prune_batch(tx: Tx, status: JobStatus, ttl_ms: int, size: int) -> tuple[int,
         ended_by=ended_by,
     )
     if tx.journal is not None:
-        for row in rows:
-            tx.journal.deleted("job", str(row["id"]), row["rev"])
+        _note_deleted(tx, rows, deleted)
     keys = {row["concurrency_key"] for row in rows} - {None}
     for key in sorted(str(each) for each in keys):
         writes.delete_counter(tx, key)
     return len(rows), deleted
+
+
+def _note_deleted(tx: Tx, rows: list[Row], deleted: int) -> None:
+    """Note the jobs that the DELETE, which looks again, really deleted."""
+    assert tx.journal is not None
+    left: set[object] = set()
+    if deleted != len(rows):
+        ids = [str(row["id"]) for row in rows]
+        left = {row["id"] for row in tx.rows(jobs.by_ids(tx.schema), in_ids=ids)}
+    for row in rows:
+        if row["id"] not in left:
+            tx.journal.deleted(Entity.JOB, str(row["id"]), row["rev"])

@@ -19,7 +19,8 @@ from jobfence.statemachine.errors import (
 )
 from jobfence.store.dialects.base import Fault, Room
 from jobfence.store.dialects.rooms import room_for
-from jobfence.store.sql import joining, readiness
+from jobfence.store.notes import Action, Entity
+from jobfence.store.sql import joining, journal, readiness
 from jobfence.store.sql.calls import Call, Mode
 from jobfence.store.sql.tx import Settings, Tx
 
@@ -127,7 +128,7 @@ LOOK = Call(found_ready, Mode.READ)
 
 def prepare(tx: Tx, ready: Ready) -> None:
     """Bring the tables to the present version in this transaction (S1)."""
-    readiness.ensure(
+    rebuilt = readiness.ensure(
         tx.connection,
         tx.schema,
         tx.room,
@@ -136,6 +137,10 @@ def prepare(tx: Tx, ready: Ready) -> None:
         joined=tx.joined,
     )
     tx.room.check_rowcounts(tx.connection, tx.schema.locks)
+    if tx.journal is not None:
+        journal.begin(tx)
+        for key in rebuilt:
+            tx.journal.touched(Entity.SCHEDULE_KEY, key, Action.REBUILD)
 
 
 class OwnRunner:

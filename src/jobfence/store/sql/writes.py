@@ -4,6 +4,8 @@ from typing import Any
 
 from sqlalchemy import Update
 
+from jobfence.store.notes import Action, Entity
+from jobfence.store.sql import locks
 from jobfence.store.sql.statements import counters, journals
 from jobfence.store.sql.tx import Tx
 
@@ -12,42 +14,55 @@ def counter(tx: Tx, statement: Update, key: str, action: str, **values: Any) -> 
     """Execute an UPDATE of one counter; say whether it changed."""
     changed = tx.changed(statement, at_key=key, **values)
     if changed and tx.journal is not None:
-        tx.journal.touched("counter", key, action)
+        tx.journal.touched(Entity.COUNTER, key, action)
     return bool(changed)
 
 
 def make_counter(tx: Tx, key: str, cap: int) -> bool:
     """Insert a counter at zero if there is none; say whether this call may have."""
     statement = tx.room.insert_if_missing(tx.schema.concurrency)
-    rev = 0 if tx.journal is None else _next_rev(tx, key)
     made = bool(
         tx.changed(
-            statement,
-            concurrency_key=key,
-            max_concurrency=cap,
-            active_count=0,
-            rev=rev,
+            statement, concurrency_key=key, max_concurrency=cap, active_count=0, rev=0
         )
     )
     if made and tx.journal is not None:
-        tx.journal.touched("counter", key, "create")
+        _note_creation(tx, key)
     return made
 
 
-def _next_rev(tx: Tx, key: str) -> int:
-    """Go on from a counter of this key that was deleted."""
-    last = tx.scalar(journals.last_rev(tx.schema), entity="counter", entity_id=key)
-    return 0 if last is None else int(last) + 1
+def _note_creation(tx: Tx, key: str) -> None:
+    """
+    Note a counter as made, unless somebody else made it and has noted that.
+
+    MariaDB cannot tell an INSERT from one that found a row. Either way the row is
+    locked now, so whoever made it has committed, note and all. The key may also have
+    had a counter that was deleted: the new one goes on from its revisions.
+    """
+    last = tx.scalar(
+        tx.latest(journals.last_rev(tx.schema)),
+        entity=Entity.COUNTER.value,
+        entity_id=key,
+    )
+    assert tx.journal is not None
+    if last is None:
+        tx.journal.touched(Entity.COUNTER, key, Action.CREATE)
+        return
+    (row,) = tx.rows(tx.latest(journals.counters_now(tx.schema)), in_ids=[key])
+    if row["rev"] == 0 and last > 0:
+        tx.run(journals.set_counter_rev(tx.schema), at_key=key, set_rev=last + 1)
+        tx.journal.touched(Entity.COUNTER, key, Action.CREATE)
 
 
 def delete_counter(tx: Tx, key: str) -> None:
     """Delete a counter at zero whose key no job names any more (R1)."""
     before = None
     if tx.journal is not None:
-        before = tx.one(counters.by_keys(tx.schema), in_keys=[key])
+        # Locked, so that the revision read is the last.
+        before = locks.counter_rows(tx, [key]).get(key)
     deleted = tx.changed(counters.delete_unused(tx.schema), at_key=key)
     if deleted and before is not None and tx.journal is not None:
-        tx.journal.deleted("counter", key, before["rev"])
+        tx.journal.deleted(Entity.COUNTER, key, before["rev"])
 
 
 def schedule_key(
@@ -56,11 +71,15 @@ def schedule_key(
     """Execute an UPDATE of one schedule key; say whether it changed."""
     changed = tx.changed(statement, at_key=key, **values)
     if changed and tx.journal is not None:
-        tx.journal.touched("schedule_key", key, action)
+        tx.journal.touched(Entity.SCHEDULE_KEY, key, action)
     return bool(changed)
 
 
 def make_schedule_key(tx: Tx, key: str) -> None:
-    """Insert a schedule key without owner if there is none."""
+    """
+    Insert a schedule key without owner if there is none.
+
+    Not noted: it says nothing yet. Its revision 1 is its first owner.
+    """
     statement = tx.room.insert_if_missing(tx.schema.schedule_keys)
     tx.run(statement, schedule_key=key, job_id=None, last_order=0, rev=0)

@@ -168,6 +168,8 @@ def clear() -> Call[None]:
         for table in tx.schema.tables_for(tx.connection.dialect.name):
             if table is not tx.schema.migrations:
                 tx.run(table.delete())
+        if tx.journal is not None:
+            tx.journal.begun(empty=True)
 
     return Call(work)
 

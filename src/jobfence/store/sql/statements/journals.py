@@ -1,17 +1,41 @@
-"""The journal's rows."""
+"""The journal's rows, and the rows it speaks of as they stand."""
 
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Insert, Select, bindparam, func, insert, select
+from sqlalchemy import Column, Select, Table, bindparam, func, select, update
+from sqlalchemy.sql.dml import Update
 
+from jobfence.store.notes import Entity
 from jobfence.store.sql.schema import Schema
+
+# Long texts are left out: identity is in the digest, and an error is only text.
+_LEFT_OUT = ("args", "kwargs", "last_error")
+
+
+def _now(table: Table, key: Column[str]) -> Select[Any]:
+    columns = [column for column in table.columns if column.name not in _LEFT_OUT]
+    return select(key.label("entity_id"), *columns).where(
+        key.in_(bindparam("in_ids", expanding=True))
+    )
 
 
 @cache
-def append(schema: Schema) -> Insert:
-    """Add rows."""
-    return insert(schema.journal)
+def jobs_now(schema: Schema) -> Select[Any]:
+    """Return jobs as the journal notes them, by id."""
+    return _now(schema.jobs, schema.jobs.c.id)
+
+
+@cache
+def counters_now(schema: Schema) -> Select[Any]:
+    """Return counters by key."""
+    return _now(schema.concurrency, schema.concurrency.c.concurrency_key)
+
+
+@cache
+def schedule_keys_now(schema: Schema) -> Select[Any]:
+    """Return schedule keys by key."""
+    return _now(schema.schedule_keys, schema.schedule_keys.c.schedule_key)
 
 
 @cache
@@ -21,6 +45,41 @@ def last_rev(schema: Schema) -> Select[Any]:
     return select(func.max(rows.rev)).where(
         rows.entity == bindparam("entity"), rows.entity_id == bindparam("entity_id")
     )
+
+
+@cache
+def last_owner_revs(schema: Schema) -> Select[Any]:
+    """Return the last revision noted of every schedule key."""
+    rows = schema.journal.c
+    return (
+        select(rows.entity_id, func.max(rows.rev).label("last"))
+        .where(rows.entity == Entity.SCHEDULE_KEY.value)
+        .group_by(rows.entity_id)
+    )
+
+
+@cache
+def set_counter_rev(schema: Schema) -> Update:
+    """Let a counter that is made again go on from the revisions it had."""
+    counters = schema.concurrency
+    return (
+        update(counters)
+        .where(counters.c.concurrency_key == bindparam("at_key"))
+        .values(rev=bindparam("set_rev"))
+    )
+
+
+@cache
+def beginning(schema: Schema) -> Select[Any]:
+    """Return the row that says how the journal began."""
+    rows = schema.journal.c
+    return select(rows.post).where(rows.entity == Entity.JOURNAL.value)
+
+
+@cache
+def anything(table: Table) -> Select[Any]:
+    """Return one row if the table has any."""
+    return select(next(iter(table.primary_key.columns))).limit(1)
 
 
 @cache
