@@ -250,6 +250,31 @@ def test_a_handoff_is_the_row_as_committed() -> None:
     assert store.handoffs_for_worker("local") == []
 
 
+def test_a_worker_s_handoffs_go_by_their_time_and_id() -> None:
+    world = World()
+    ids = iter(["a", "c", "b"])
+    world.ids = lambda: next(ids)
+    store = world.store()
+    for _ in range(3):
+        store.enqueue("n")
+    store.claim_job("c")
+    store.claim_job("b")
+    world.clock.advance(1)
+    store.claim_job("a")
+
+    held = store.handoffs_for_worker("local")
+
+    assert [each.job.id for each in held] == ["b", "c", "a"]
+
+
+def test_a_page_has_a_hundred_jobs_unless_another_length_is_asked_for() -> None:
+    store = World().store()
+    store.enqueue_many(JobRequest("n") for _ in range(102))
+
+    assert len(store.list_jobs()) == 100
+    assert len(store.list_jobs(limit=101)) == 101
+
+
 def test_claim_job_again_under_the_same_id_returns_the_same_handoff() -> None:
     world = World()
     store = world.store()
