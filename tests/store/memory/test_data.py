@@ -6,6 +6,7 @@ from operator import methodcaller
 
 import pytest
 
+from jobfence.statemachine.clock import SystemClock
 from jobfence.statemachine.policy import QueuePolicy
 from jobfence.statemachine.states import JobStatus
 from jobfence.store.memory import MemoryData, MemoryJobStore, Snapshot
@@ -65,6 +66,12 @@ def test_a_store_without_opinion_goes_by_the_durable_policies() -> None:
 
     assert (world.row("j1").max_concurrency, world.row("j1").priority) == (2, 5)
     assert (world.row("j2").max_concurrency, world.row("j2").priority) == (None, 0)
+
+
+def test_a_store_says_which_clock_it_goes_by() -> None:
+    world = World()
+    assert world.store().clock is world.clock
+    assert isinstance(MemoryJobStore().clock, SystemClock)
 
 
 def test_stores_without_common_data_share_nothing() -> None:
