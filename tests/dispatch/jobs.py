@@ -71,10 +71,9 @@ def coroutine() -> object:
 @app.job("hang", execution_mode="process", max_retries=0)
 def hang(path: str) -> None:
     """Start a child of its own, say who both are, and hang."""
-    other = multiprocessing.get_context("fork").Process(
-        target=time.sleep, args=(FOREVER_S,)
+    other = subprocess.Popen(
+        [sys.executable, "-c", f"import time; time.sleep({FOREVER_S})"]
     )
-    other.start()
     write(path, f"{os.getpid()} {other.pid}")
     time.sleep(FOREVER_S)
 
