@@ -13,7 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 CI = os.environ.get("CI") == "true"
 
 # One statement may take any time on a busy machine: no deadline, no "too slow".
-settings.register_profile("dev", deadline=None, max_examples=50, stateful_step_count=20)
+settings.register_profile("dev", deadline=None, max_examples=50, stateful_step_count=30)
 settings.register_profile(
     "ci",
     deadline=None,

@@ -17,7 +17,6 @@ h1 { font-size: 1.6rem; margin: 0 0 .2rem; } h2 { font-size: 1.15rem; margin: 2r
 .sub { color: #5a646e; margin: 0 0 1.2rem; }
 .verdict { display: inline-block; font-weight: 650; padding: .35rem .8rem;
   border-radius: .4rem; color: #fff; background: var(--ok); }
-.verdict.failed { background: var(--bad); }
 .rules { display: flex; flex-wrap: wrap; gap: .3rem; align-items: center; }
 .rules b { width: 1.2rem; } .rules + .rules { margin-top: .3rem; }
 .rule { font: 13px ui-monospace, monospace; padding: .1rem .45rem; border-radius: .3rem;
@@ -36,6 +35,8 @@ code, pre, .steps td { font: 13px/1.45 ui-monospace, monospace; }
 pre { white-space: pre-wrap; margin: .3rem 0; overflow-wrap: anywhere; }
 .steps td { overflow-wrap: anywhere; } .steps tr:last-child td { background: #fdeceb; }
 .passed { color: var(--ok); } .failed { color: var(--bad); }
+.verdict.failed { background: var(--bad); color: #fff; }
+.rule.failed { color: #fff; }
 .missing, .skipped, .works { color: var(--meh); }
 summary { cursor: pointer; font-weight: 600; margin: 1.5rem 0 .5rem; }
 """
@@ -89,12 +90,17 @@ def _head(found: dict[str, Any]) -> Iterator[str]:
 
 
 def _faults(found: dict[str, Any]) -> Iterator[str]:
-    failed = [each for each in found["tests"] if each["outcome"] == "failed"]
-    if failed:
+    by_name: dict[str, list[dict[str, Any]]] = {}
+    for each in found["tests"]:
+        if each["outcome"] == "failed":
+            by_name.setdefault(each["name"].partition("[")[0], []).append(each)
+    if by_name:
         yield "<h2>What is wrong</h2>"
-    for each in failed:
-        rules = ", ".join(each["rules"])
-        yield f"<div class=fault><h3>{escape(rules)} · {escape(each['name'])}</h3>"
+    for name, failed in by_name.items():
+        each, more = failed[0], len(failed) - 1
+        title = f"{', '.join(each['rules'])} · {name}"
+        title += f" · and {more} more like it" if more else ""
+        yield f"<div class=fault><h3>{escape(title)}</h3>"
         if each.get("steps"):
             yield "<table class=steps><tr><th>#<th>step<th>the model answers"
             for number, step in enumerate(each["steps"], 1):

@@ -1,5 +1,7 @@
 """What the stateful machine may draw: few values, so that they meet often."""
 
+from random import Random
+
 from hypothesis import strategies as st
 
 from jobfence.statemachine.policy import QueuePolicy
@@ -56,23 +58,45 @@ BAD = st.sampled_from(
 )
 
 
-def options(*, owned: bool) -> st.SearchStrategy[dict[str, object]]:
-    """
-    Draw the options of an enqueue, most of them left out.
+Options = dict[str, object]
+_OPTIONAL: dict[str, list[object]] = {
+    "queue": ["default", "bulk", "narrow"],
+    "priority": [-1, 0, 5],
+    "max_retries": [0, 0, 1, 10],
+    "offset": [-500, 0, 1, 1_000, 60_000],
+    "concurrency": [("k1", 1), ("k2", 2), ("k2", 2), ("k1", 3)],
+    "timeout_ms": [-5, 0, 5_000],
+    "execution_mode": ["inline", "process"],
+    "deduplicate_while_queued": [True],
+    "idempotency_key": ["i1", "i2"],
+}
+_NOT_FOR_OWNERS = ("deduplicate_while_queued", "idempotency_key")
 
-    `owned` is for `replace_scheduled`, which takes neither dedupe nor idempotency.
-    `offset` and `concurrency` are the machine's own words for a time and a pair.
-    """
-    optional: dict[str, st.SearchStrategy[object]] = {
-        "queue": QUEUES,
-        "priority": st.sampled_from([-1, 0, 5]),
-        "max_retries": st.sampled_from([0, 0, 1, 10]),
-        "offset": OFFSETS,
-        "concurrency": CONCURRENCY,
-        "timeout_ms": st.sampled_from([-5, 0, 5_000]),
-        "execution_mode": st.sampled_from(["inline", "process"]),
+
+def _some_options(random: Random, *, owned: bool) -> Options:
+    share = random.choice([0.0, 0.15, 0.4])
+    return {
+        name: random.choice(values)
+        for name, values in _OPTIONAL.items()
+        if random.random() < share and not (owned and name in _NOT_FOR_OWNERS)
     }
-    if not owned:
-        optional["deduplicate_while_queued"] = st.just(True)
-        optional["idempotency_key"] = st.sampled_from(["i1", "i2"])
-    return st.fixed_dictionaries({}, optional=optional)
+
+
+def _some_batch(random: Random) -> list[tuple[str, tuple[object, ...], Options]]:
+    return [
+        (
+            random.choice(["mail", "scan"]),
+            random.choice([(), (1,)]),
+            _some_options(random, owned=False),
+        )
+        for _ in range(random.randint(0, 3))
+    ]
+
+
+# One number each: an example may draw so much and no more, and would end after a few
+# steps if every option of every job were a choice of its own. Nothing is lost: what
+# is shortened is the script of actions, not the choices.
+_SEEDS = st.integers(0, 2**20)
+OPTIONS = _SEEDS.map(lambda seed: _some_options(Random(seed), owned=False))
+OWNED_OPTIONS = _SEEDS.map(lambda seed: _some_options(Random(seed), owned=True))
+BATCHES = _SEEDS.map(lambda seed: _some_batch(Random(seed)))

@@ -47,7 +47,7 @@ class Handing(TwinMachine):
         name=draw.NAMES,
         args=draw.ARGS,
         kwargs=draw.KWARGS,
-        options=draw.options(owned=False),
+        options=draw.OPTIONS,
     )
     def enqueue(
         self,
@@ -61,13 +61,7 @@ class Handing(TwinMachine):
             self.both(who, "enqueue", name, args, kwargs, **self.spelled(options))
         )
 
-    @rule(
-        target=JOBS,
-        who=draw.INSTANCES,
-        batch=st.lists(
-            st.tuples(draw.NAMES, draw.ARGS, draw.options(owned=False)), max_size=3
-        ),
-    )
+    @rule(target=JOBS, who=draw.INSTANCES, batch=draw.BATCHES)
     def enqueue_many(
         self, who: int, batch: list[tuple[str, tuple[object, ...], Options]]
     ) -> MultipleResults[Ref]:
@@ -235,7 +229,9 @@ class Handing(TwinMachine):
     @rule(
         target=HANDOFFS,
         who=draw.INSTANCES,
-        held=st.tuples(HANDOFFS, HANDOFFS, HANDOFFS),
+        one=HANDOFFS,
+        two=HANDOFFS,
+        three=HANDOFFS,
         verbs=st.lists(draw.VERBS, max_size=3),
         claim=st.integers(0, 3),
         queues=draw.SUBSETS,
@@ -244,7 +240,9 @@ class Handing(TwinMachine):
     def settle(
         self,
         who: int,
-        held: tuple[Pair, Pair, Pair],
+        one: Pair,
+        two: Pair,
+        three: Pair,
         verbs: list[str],
         claim: int,
         queues: object,
@@ -253,7 +251,7 @@ class Handing(TwinMachine):
         given: dict[str, tuple[object, ...]] = {"fail": ("boom",), "reschedule": (500,)}
         acks = [
             Acknowledge(verb, Held(handoff), given.get(verb, ()))
-            for verb, (_, handoff) in zip(verbs, held, strict=False)
+            for verb, (_, handoff) in zip(verbs, (one, two, three), strict=False)
         ]
         answer = self.both(
             who, "settle", acks, claim=claim, queues=queues, worker_id=worker

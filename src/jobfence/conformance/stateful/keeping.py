@@ -54,7 +54,7 @@ class Keeping(Handing):
         key=draw.SCHEDULE_KEYS,
         name=draw.NAMES,
         args=draw.ARGS,
-        options=draw.options(owned=True),
+        options=draw.OWNED_OPTIONS,
     )
     def replace_scheduled(
         self,
@@ -146,7 +146,8 @@ class Keeping(Handing):
         status=st.sampled_from([None, None, *JobStatus]),
         queue=st.sampled_from([None, None, "default", "bulk"]),
         name=st.sampled_from([None, "mail"]),
-        after=st.none() | JOBS,
+        job=JOBS,
+        after=st.booleans(),
         limit=st.sampled_from([1, 2, 100]),
     )
     def list_jobs(
@@ -155,7 +156,8 @@ class Keeping(Handing):
         status: JobStatus | None,
         queue: str | None,
         name: str | None,
-        after: Ref | None,
+        job: Ref,
+        after: bool,
         limit: int,
     ) -> None:
         self.both(
@@ -164,6 +166,6 @@ class Keeping(Handing):
             status=status,
             queue=queue,
             name=name,
-            after=after,
+            after=job if after else None,
             limit=limit,
         )
