@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any
 
-from sqlalchemy import Connection, Insert, Select, Table, insert
+from sqlalchemy import ColumnElement, Connection, Insert, Select, Table, insert
 from sqlalchemy.exc import DBAPIError
 
 from jobfence.statemachine.clock import Clock, DatabaseClock
@@ -31,6 +31,8 @@ class Room(ABC):
     locks_rows = True
     ddl_rolls_back = True
     isolation: str | None = "READ COMMITTED"
+    # How many rows a claim looks at beyond those that it asks for, try after try.
+    look_ahead: tuple[int, ...] = (0,)
     # How often a transaction of the store's own is tried in all (T2).
     tries = 20
 
@@ -45,6 +47,21 @@ class Room(ABC):
     ) -> Select[Any]:
         """Return the SELECT with row locks, where the database has them."""
         return statement.with_for_update(skip_locked=skip_locked)
+
+    def locked_first(
+        self,
+        best: Select[Any],
+        table: Table,  # noqa: ARG002  locks what it looks at
+        still: Sequence[ColumnElement[bool]],  # noqa: ARG002  and nothing changes
+    ) -> Select[Any]:
+        """
+        Return the SELECT that locks the first `row_limit` rows that nobody holds.
+
+        `best` has conditions and an order. A room that looks before it locks looks at
+        `look_limit` rows, and asks once more for `still`: the conditions that another
+        transaction may have ended meanwhile.
+        """
+        return self.locked(best, skip_locked=True)
 
     @abstractmethod
     def insert_if_missing(self, table: Table) -> Insert:

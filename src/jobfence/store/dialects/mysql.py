@@ -3,8 +3,20 @@
 import secrets
 
 from collections.abc import Sequence
+from typing import Any
 
-from sqlalchemy import Connection, Insert, Table, delete, text, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Insert,
+    Select,
+    Table,
+    bindparam,
+    delete,
+    select,
+    text,
+    update,
+)
 from sqlalchemy.dialects.mysql import insert
 from sqlalchemy.exc import DBAPIError
 
@@ -26,7 +38,7 @@ _BY_NUMBER = {
     Fault.LOST: (2006, 2013, 2055, 1927, 1053, 4031),
     Fault.DUPLICATE: (1062, 1586),
     Fault.EXISTS: (1050, 1060, 1061, 1826),
-    Fault.SCHEMA: (1146, 1054),
+    Fault.SCHEMA: (1146, 1054, 1176),
     Fault.UNAVAILABLE: (
         *(1290, 1836, 1021, 1114, 1040, 1044, 1045, 1049, 1129, 1130, 1142, 1698),
         *(2002, 2003, 2005),
@@ -39,6 +51,35 @@ class MySQLRoom(Room):
     """MariaDB 10.6 or newer, MySQL 8.0 or newer."""
 
     ddl_rolls_back = False
+    # Of the rows looked at, others may hold the first ones: a few workers' worth, and
+    # when those are all held, as many as batches of workers can hold.
+    look_ahead = (50, 5000)
+
+    def locked_first(
+        self,
+        best: Select[Any],
+        table: Table,
+        still: Sequence[ColumnElement[bool]],
+    ) -> Select[Any]:
+        """
+        Look without locks, then lock by primary key, in the order found.
+
+        A locking read here keeps the locks of the rows that it passed over, whatever
+        its conditions: one claim would lock the jobs of all other queues and of full
+        keys, and other workers would find none.
+        """
+        (key,) = table.primary_key.columns
+        found = best.with_only_columns(key).limit(bindparam("look_limit"))
+        first = found.subquery("best")
+        return (
+            select(table)
+            .select_from(first.join(table, key == first.c[key.name]))
+            # From the rows found to the table, one by one, until there are enough.
+            .prefix_with("STRAIGHT_JOIN")
+            .where(*still)
+            .limit(bindparam("row_limit"))
+            .with_for_update(skip_locked=True)
+        )
 
     def insert_if_missing(self, table: Table) -> Insert:
         """

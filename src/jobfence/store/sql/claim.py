@@ -3,6 +3,9 @@
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sqlalchemy import Select
 
 from jobfence.statemachine import texts
 from jobfence.statemachine.errors import UnreadableJob
@@ -93,13 +96,27 @@ def _candidates(tx: Tx, state: _Round) -> list[Row]:
         opened=sorted(set(state.filter.opened) - shut),
         skipped_ids=sorted(state.passed_ids),
     )
-    statement = claims.candidates(tx.schema, wanted.shape())
-    return tx.rows(
-        tx.room.locked(statement, skip_locked=True),
-        at_now=tx.time_so_far(),
-        row_limit=len(state.unused_ids),
-        **wanted.parameters(),
-    )
+    statement = _locking(tx, claims.candidates(tx.schema, wanted.shape()))
+    asked, found = len(state.unused_ids), list[Row]()
+    for ahead in tx.room.look_ahead:
+        found = tx.rows(
+            statement,
+            at_now=tx.time_so_far(),
+            row_limit=asked,
+            look_limit=asked + ahead,
+            **wanted.parameters(),
+        )
+        if len(found) == asked:
+            break
+    return found
+
+
+def _locking(tx: Tx, best: Select[Any]) -> Select[Any]:
+    if tx.reads_the_past:
+        # A look without locks would be into the past: lock all that is passed over.
+        return tx.room.locked(best, skip_locked=True)
+    still = claims.still_claimable(tx.schema)
+    return tx.room.locked_first(best, tx.schema.jobs, still)
 
 
 def claim_filter(

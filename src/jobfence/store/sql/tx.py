@@ -122,18 +122,19 @@ class Tx:
         """Execute a SELECT of at most one value."""
         return self.run(statement, **parameters).scalar_one_or_none()
 
-    def latest(self, statement: Select[Any]) -> Select[Any]:
-        """
-        Return a SELECT that sees what is committed now, for what is decided by it.
-
-        Only in a caller's transaction may a plain one miss it.
-        """
+    @property
+    def reads_the_past(self) -> bool:
+        """Whether a plain SELECT may miss what is committed: a caller's snapshot."""
         if self._reads_the_past is None:
             self._reads_the_past = self.joined and self.room.reads_the_past(
                 self.connection
             )
+        return self._reads_the_past
+
+    def latest(self, statement: Select[Any]) -> Select[Any]:
+        """Return a SELECT that sees what is committed now, for what is decided by it."""
         return (
-            statement.with_for_update(read=True) if self._reads_the_past else statement
+            statement.with_for_update(read=True) if self.reads_the_past else statement
         )
 
     def policies(self, *, latest: bool = False) -> Policies:

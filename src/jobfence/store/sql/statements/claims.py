@@ -77,18 +77,26 @@ def candidates(schema: Schema, shape: tuple[str, ...]) -> Select[Any]:
     order = (jobs.priority.desc(), jobs.scheduled_at_ms, jobs.created_at_ms, jobs.id)
     found = select(schema.jobs)
     for mysql in MYSQL_NAMES:
-        # A sort would lock every row that it reads, beyond the limit too, and other
-        # workers would skip them all (case F50). The index has the order.
+        # The index has the order (case F50), and a sort would read all that is queued.
         found = found.with_hint(schema.jobs, schema.force_index("due"), mysql)
     return (
         found.where(
-            jobs.status == QUEUED,
-            jobs.scheduled_at_ms <= bindparam(NOW, type_=BigInteger()),
+            *still_claimable(schema),
             *_asked(schema, shape),
             _has_room(schema, shape),
         )
         .order_by(*order)
         .limit(bindparam("row_limit"))
+    )
+
+
+@cache
+def still_claimable(schema: Schema) -> tuple[ColumnElement[bool], ...]:
+    """Return what another transaction may have ended since a look without locks."""
+    jobs = schema.jobs.c
+    return (
+        jobs.status == QUEUED,
+        jobs.scheduled_at_ms <= bindparam(NOW, type_=BigInteger()),
     )
 
 
