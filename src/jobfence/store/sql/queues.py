@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from jobfence.statemachine.policy import (
+    NO_POLICY,
     QueuePolicy,
     derived_key,
     resolve_concurrency,
@@ -48,16 +49,18 @@ def make_durable(
     tx: Tx, queues: Mapping[str, QueuePolicy], *, release_others: bool
 ) -> None:
     """Write policies into the queues table, and caps into their counters (C7)."""
-    for queue, policy in sorted(queues.items()):
-        _make_queue(tx, queue)
+    released = _with_policy(tx) - set(queues) if release_others else set()
+    # In one pass by name: two that name different queues would else wait for each other.
+    for queue in sorted(released.union(queues)):
+        policy = queues.get(queue, NO_POLICY)
+        if queue in queues:
+            _make_queue(tx, queue)
         tx.run(
             others.set_queue(tx.schema, "max_concurrent", "priority"),
             at_queue=queue,
             set_max_concurrent=policy.max_concurrent,
             set_priority=policy.priority,
         )
-    if release_others:
-        tx.run(others.release_queues(tx.schema), in_queues=_named(queues))
     caps = {
         derived_key(queue): policy.max_concurrent
         for queue, policy in queues.items()
@@ -66,6 +69,15 @@ def make_durable(
     if caps:
         counters_for(tx, caps)
     tx.wake = True
+
+
+def _with_policy(tx: Tx) -> set[str]:
+    """Return the queues whose durable row says something about cap or priority."""
+    return {
+        str(row["queue"])
+        for row in tx.rows(others.queues(tx.schema))
+        if row["max_concurrent"] is not None or row["priority"] != 0
+    }
 
 
 def _named(queues: Mapping[str, QueuePolicy]) -> list[str]:

@@ -129,20 +129,6 @@ def set_queue(schema: Schema, *columns: str) -> Update:
     )
 
 
-@cache
-def release_queues(schema: Schema) -> Update:
-    """Take cap and priority from every queue not named; its pause stays (C7)."""
-    table = schema.queues
-    return (
-        update(table)
-        .where(
-            table.c.queue.not_in(bindparam("in_queues", expanding=True)),
-            or_(table.c.max_concurrent.is_not(None), table.c.priority != 0),
-        )
-        .values(max_concurrent=None, priority=0)
-    )
-
-
 def _derived(schema: Schema) -> ColumnElement[bool]:
     # Not LIKE: SQLite's folds case, and "QUEUE:x" is a key like any other.
     key = schema.jobs.c.concurrency_key
