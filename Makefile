@@ -30,8 +30,9 @@ test: $(VENV)/.installed-dev ## All tests, with coverage, on every database that
 	$(PY) -m coverage combine --quiet
 	$(PY) -m coverage report --fail-under=$(MIN_COVERAGE)
 
-deep: $(VENV)/.installed-dev ## The stateful suite at length
+deep: $(VENV)/.installed-dev ## The stateful suite, races and soaks at length
 	HYPOTHESIS_PROFILE=deep $(PY) -m pytest model_tests $(ARGS)
+	$(PY) -m pytest tests -v -m deep $(ARGS)
 
 lint: $(VENV)/.installed-dev ## Format, lint and import contracts
 	$(VENV)/bin/ruff format --check .
