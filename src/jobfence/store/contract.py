@@ -90,8 +90,9 @@ class CoreStore(Protocol):
         """
         Return jobs by creation time and id, from just behind `after` (O2).
 
-        `limit` is 1 to 10000. Unreadable rows are left out and logged (M21). An
-        `after` whose job is gone is refused.
+        `limit` is 1 to 10000. Unreadable rows are left out and logged (M21); they do
+        not fill a page. A `Job` as `after` also serves when it was pruned meanwhile;
+        an id must be of a stored job.
         """
         ...
 

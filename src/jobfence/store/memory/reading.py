@@ -46,7 +46,7 @@ class Reading(StoreBase):
         most = checks.integer("limit", limit, least=1, most=MAX_LIMIT)
         with self._transaction() as transaction:
             jobs = transaction.tables.jobs
-            start = None if after is None else oldest_first(_cursor(jobs, after))
+            start = None if after is None else _place(jobs, after)
             found = [
                 row
                 for row in jobs.values()
@@ -113,9 +113,11 @@ def _status(value: object) -> JobStatus:
     return value
 
 
-def _cursor(jobs: Mapping[str, JobRow], after: Job | str) -> JobRow:
-    job_id = after.id if isinstance(after, Job) else after
-    row = jobs.get(job_id)
+def _place(jobs: Mapping[str, JobRow], after: Job | str) -> tuple[int, str]:
+    if isinstance(after, Job):
+        # Its place in the order stays known when the job itself is pruned.
+        return after.created_at_ms, after.id
+    row = jobs.get(after)
     if row is None:
-        raise InvalidOption("after", job_id, "must be the id of a stored job")
-    return row
+        raise InvalidOption("after", after, "must be a job or the id of a stored one")
+    return oldest_first(row)

@@ -1,10 +1,12 @@
 """Acknowledgements and lease extensions (M3 to M7, M12, M14, M15, M18)."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from jobfence.statemachine import checks, texts
+from jobfence.statemachine.errors import InvalidOption
+from jobfence.statemachine.errortext import error_text
 from jobfence.statemachine.retry import retry_delay_ms
 from jobfence.statemachine.states import JobStatus
 from jobfence.statemachine.table import Transition, Trigger, Value
@@ -13,6 +15,13 @@ from jobfence.store.sql import locks
 from jobfence.store.sql.moving import Effects, Move, choose, move_job, move_jobs
 from jobfence.store.sql.rows import Row, job_or_none
 from jobfence.store.sql.tx import Tx
+
+_SETTLED_BY = (
+    Trigger.COMPLETE,
+    Trigger.FAIL,
+    Trigger.RESCHEDULE,
+    Trigger.RETURN_TO_QUEUE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +37,13 @@ def check(ack: Settlement) -> Settlement:
     """Check what a caller put into an acknowledgement, before anything is written."""
     checks.storable("job_id", ack.job_id)
     checks.storable("handoff_id", ack.handoff_id)
+    # By identity: a plain "complete" is equal to the trigger, but is none.
+    if all(ack.trigger is not each for each in _SETTLED_BY):
+        raise InvalidOption("acks", ack.trigger, f"must be of {', '.join(_SETTLED_BY)}")
     if ack.trigger is Trigger.RESCHEDULE:
         checks.delay_ms(ack.delay_ms)
+    if ack.trigger is Trigger.FAIL:
+        return replace(ack, error=error_text(ack.error))
     return ack
 
 

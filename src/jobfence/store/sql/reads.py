@@ -27,9 +27,17 @@ def list_jobs(
 ) -> list[Job]:
     """Return a page by (created, id)."""
     place = {} if after is None else _place(tx, after)
-    statement = jobs.listing(tx.schema, tuple(sorted(filters)), after=bool(place))
     named = {f"is_{name}": value for name, value in filters.items()}
-    return readable(tx.rows(statement, row_limit=limit, **named, **place))
+    found: list[Job] = []
+    while len(found) < limit:
+        statement = jobs.listing(tx.schema, tuple(sorted(filters)), after=bool(place))
+        wanted = limit - len(found)
+        rows = tx.rows(statement, row_limit=wanted, **named, **place)
+        found += readable(rows)
+        if len(rows) < wanted:
+            break
+        place = _behind(rows[-1])
+    return found
 
 
 def _place(tx: Tx, after: Job | str) -> dict[str, object]:
@@ -38,6 +46,10 @@ def _place(tx: Tx, after: Job | str) -> dict[str, object]:
     row = tx.one(jobs.by_id(tx.schema), at_id=after)
     if row is None:
         raise InvalidOption("after", after, "must be a job or the id of a stored one")
+    return _behind(row)
+
+
+def _behind(row: Row) -> dict[str, object]:
     return {"after_created": row["created_at_ms"], "after_id": row["id"]}
 
 
