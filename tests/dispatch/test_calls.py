@@ -11,12 +11,17 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from jobfence.dispatch import current_job
-from jobfence.dispatch.events import JobStarted
+from jobfence.dispatch import Registry, current_job, processes
+from jobfence.dispatch.context import JobContext
+from jobfence.dispatch.events import EventHub, JobStarted
+from jobfence.dispatch.launcher import Launcher
+from jobfence.dispatch.runs import Run
+from jobfence.dispatch.settings import worker_settings
 from jobfence.dispatch.tasks import TaskLoop
 from jobfence.dispatch.threads import ThreadPool
 from jobfence.statemachine.states import JobStatus
 from jobfence.statemachine.values import Job
+from tests.dispatch import jobs
 from tests.dispatch.support import PATIENCE_S, World, idle, reached
 
 
@@ -222,6 +227,41 @@ def test_a_thread_that_was_given_back_before_it_began_is_not_begun() -> None:
     held[0]()
     assert world.seen.of(JobStarted) == []
     assert world.store.counts()[JobStatus.QUEUED] == 1
+
+
+def test_a_run_that_was_given_back_starts_no_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    world.store.enqueue("tell", execution_mode="process")
+    (handoff,) = world.store.claim()
+    hub = EventHub("w", world.seen)
+    run = Run(handoff, JobContext(handoff, clock=world.clock), done=lambda _run: None)
+    assert run.withdraw()
+    monkeypatch.setattr(processes, "JobProcess", NeverAsked)
+    processes.run_in_process(run, jobs.app.registry.resolve("tell"), hub)
+    assert world.seen.events == []
+
+
+class NeverAsked:
+    def kill(self) -> None:
+        raise AssertionError
+
+
+def test_a_job_of_an_unknown_name_that_was_given_back_does_not_fail() -> None:
+    world = World()
+    world.store.enqueue("gone")
+    (handoff,) = world.store.claim()
+    hub = EventHub("w", world.seen)
+    launcher = Launcher(
+        Registry(), world.store, worker_settings(), hub, clock=world.clock
+    )
+    run = launcher.make_run(handoff, lambda _run: None)
+    assert run.withdraw()
+    given_back = run.outcome
+    launcher.launch(run)
+    assert run.outcome is given_back
+    launcher.close()
 
 
 def test_idle_threads_are_used_again() -> None:

@@ -22,7 +22,7 @@ from jobfence.statemachine.clock import ManualClock
 from jobfence.statemachine.errors import StoreUnavailable
 from jobfence.statemachine.policy import QueuePolicy
 from jobfence.statemachine.states import JobStatus
-from jobfence.statemachine.values import Settlement
+from jobfence.statemachine.values import Settlement, WakeOutcome
 from jobfence.store.memory import MemoryData, MemoryJobStore
 from tests.dispatch.support import (
     NEVER_MS,
@@ -267,6 +267,33 @@ def test_A115_a_delay_out_of_bounds_is_an_ordinary_failure() -> None:
     job = world.job(job_id)
     assert (job.status, job.attempts) == (JobStatus.FAILED, 1)
     assert "delay_ms must be an integer from 0" in str(job.last_error)
+
+
+def test_A58_an_owner_woken_while_the_only_slot_is_busy_runs_when_it_is_free() -> None:
+    world = World()
+    started, release = threading.Event(), threading.Event()
+
+    @world.app.job("busy")
+    def busy() -> None:
+        started.set()
+        reached(release)
+
+    world.app.job("n")(lambda: None)
+    world.app.enqueue(busy)
+    later = START_MS + 60_000
+    owner = world.store.replace_scheduled("key", "n", scheduled_at=later).job_id
+    with world.running(concurrency=1) as worker:
+        reached(started)
+        outcomes = [world.store.wake_scheduled("key").outcome for _ in range(2)]
+        assert outcomes == [WakeOutcome.WOKEN, WakeOutcome.ALREADY_DUE]
+        found = world.store.scheduled_job("key", include_latest_terminal=True)
+        assert found.current is not None
+        assert (found.current.id, found.current.attempts) == (owner, 0)
+        assert found.latest_terminal is None
+        release.set()
+        idle(worker)
+    assert world.status(owner) is JobStatus.COMPLETED
+    assert world.job(owner).handoffs == 1
 
 
 def test_A149_a_retry_that_is_due_later_arms_the_timer_at_start() -> None:

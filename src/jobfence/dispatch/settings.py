@@ -52,7 +52,8 @@ class WorkerOptions(TypedDict, total=False):
       jobs are found by it; this process's own, and those that fall due, at once.
     - `recover_every_ms`, `repair_every_ms`: the maintenance ticks (D9), 5 s and 60 s.
     - `retention`: prune ended jobs by it; None: never.
-    - `timeout_ms`: for jobs without their own; None, zero or less: none.
+    - `timeout_ms`: for jobs without their own; None, zero or less: none. It cancels
+      tasks and kills processes; on a thread it only raises `JobContext.cancelled`.
     - `single_owner`: recover every handoff at start, as the database's only worker.
     - `release_others`: at start, take cap and priority from queues that the store's
       configuration does not name (C7).

@@ -210,6 +210,7 @@ class Worker:
 
     def _start(self, starting: Future[None]) -> None:
         engine: Engine | None = None
+        accepted = False
         try:
             engine = Engine(
                 self._app.store,
@@ -226,11 +227,12 @@ class Worker:
                 if not self._stop_wanted:
                     engine.accept()
                     self._engine, self._state = engine, State.RUNNING
+                    accepted = True
         except BaseException as error:  # noqa: BLE001  raised by every waiting start()
             self._abandon(engine)
             starting.set_exception(error)
             return
-        if self._engine is engine:
+        if accepted:
             self._hub.emit(WorkerStarted(worker_id=self.worker_id))
         else:
             self._abandon(engine)
@@ -244,9 +246,8 @@ class Worker:
         self._state = State.STOPPED
 
     def _want_stop(self) -> None:
-        self._stop_wanted = (
-            True  # a start under way sees it; the doorbell does the rest
-        )
+        # A start under way looks at it; the doorbell does the rest.
+        self._stop_wanted = True
 
     def _serve(self, bell: Doorbell, grace_s: float, *, process_exits: bool) -> None:
         """Block until stopped; the first signal drains, the second stops at once."""
