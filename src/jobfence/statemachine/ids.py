@@ -62,6 +62,10 @@ class TimeOrderedIds:
             return _spell(self._ms, self._tail)
 
 
+# One for the whole process: E7 holds between its stores too.
+time_ordered_id: IdFactory = TimeOrderedIds()
+
+
 def random_id() -> str:
     """Return a fresh random id, as used for handoffs that the caller did not name."""
     return str(uuid.uuid4())

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from jobfence.statemachine import checks
 from jobfence.statemachine.clock import Clock, SystemClock
 from jobfence.statemachine.errors import UnreadableJob
-from jobfence.statemachine.ids import IdFactory, TimeOrderedIds, random_id
+from jobfence.statemachine.ids import IdFactory, random_id, time_ordered_id
 from jobfence.statemachine.machine import JobMachine
 from jobfence.statemachine.policy import QueuePolicy, check_queues
 from jobfence.statemachine.retry import RetryPolicy, SteppedRetry
@@ -48,7 +48,7 @@ class StoreBase:
                 "max_handoffs", max_handoffs, least=1, most=checks.INT32_MAX
             )
         )
-        self._ids = ids or TimeOrderedIds()
+        self._ids = ids or time_ordered_id
         self._handoff_ids = handoff_ids or random_id
         self._data = MemoryData() if data is None else data
         self._machine = JobMachine()

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from jobfence.statemachine import checks
 from jobfence.statemachine.clock import Clock, DatabaseClock
 from jobfence.statemachine.errors import InvalidOption
-from jobfence.statemachine.ids import IdFactory, TimeOrderedIds, random_id
+from jobfence.statemachine.ids import IdFactory, random_id, time_ordered_id
 from jobfence.statemachine.policy import QueuePolicy, check_queues
 from jobfence.statemachine.retry import RetryPolicy, SteppedRetry
 from jobfence.store.contract import (
@@ -60,7 +60,7 @@ def settings_for(
         retry_policy=retry_policy or SteppedRetry(),
         max_handoffs=max_handoffs,
         journal=checks.flag("journal", journal),
-        ids=ids or TimeOrderedIds(),
+        ids=ids or time_ordered_id,
         handoff_ids=handoff_ids or random_id,
     )
 
