@@ -80,6 +80,9 @@ def look(connection: Connection, schema: Schema) -> Findings:
             for index in schema.indexes_for(table, dialect)
             if index.name not in names
         ]
+    # Reflection leaves this on, on MySQL, for good: a caller's connection would not
+    # hear of its errors any more, nor `joining` of a COMMIT that failed.
+    connection.execution_options(skip_user_error_events=False)
     return findings
 
 
