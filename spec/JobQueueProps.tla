@@ -266,7 +266,7 @@ Step(row, j) ==
     [] t = "reject" /\ row.source = "queued" -> RejectQueued(j)
     [] t = "reject" /\ row.source = "handed_off" -> RejectHandedOff(j)
     [] t = "extend_lease"   -> ExtendLease(j, n)
-    [] t = "adopt_policy"   -> Claim(j) \/ AdoptPolicy(j) \/ ReconcileQueuePolicies
+    [] t = "adopt_policy"   -> ReconcileQueuePolicies /\ job'[j] # job[j]
     [] t = "request_cancel" -> RequestCancel(j)
 TakesPart(trigger) ==
   CASE trigger \in {"enqueue", "claim", "complete", "reject"} -> TRUE

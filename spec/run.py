@@ -6,6 +6,7 @@ Check the formal model: every model must hold, every planted fault must be found
     python spec/run.py --only NAME       one model or negative, with TLC's own output
     python spec/run.py --trace NAME      the counterexample of a negative, condensed
     python spec/run.py --counterexamples all of them, into spec/counterexamples.md
+    python spec/run.py --guards          leave out each guard of the table: who notices?
 
 Exit code 0: all as expected; 1: something differs; 2: wrong usage. Without Java or the
 jar nothing is checked: that fails where CI=true, else it is said and passes.
@@ -51,6 +52,8 @@ def main() -> int:
         return _one(tools, catalogue, name, condensed=bool(options.trace))
     if options.counterexamples:
         return _examples(tools, catalogue)
+    if options.guards:
+        return _guards(tools, catalogue)
     return _all(tools, catalogue, deep=options.deep)
 
 
@@ -65,6 +68,7 @@ def _options() -> argparse.Namespace:
     what.add_argument(
         "--counterexamples", action="store_true", help="write counterexamples.md"
     )
+    what.add_argument("--guards", action="store_true", help="who notices a lost guard")
     return parser.parse_args()
 
 
@@ -106,6 +110,17 @@ def _examples(tools: Toolchain, catalogue: Catalogue) -> int:
     page.write_text(examples(zip(catalogue.negatives, lines, strict=True)))
     print(f"written: {page.relative_to(SPEC.parent)}")
     return 0
+
+
+def _guards(tools: Toolchain, catalogue: Catalogue) -> int:
+    from runner.guards import guard_table  # noqa: PLC0415  only this needs jobfence
+
+    unnoticed = 0
+    print("| left out | who complains |\n|---|---|")
+    for left_out, said in guard_table(tools, catalogue):
+        unnoticed += said == "nobody"
+        print(f"| {left_out} | {said} |", flush=True)
+    return 1 if unnoticed else 0
 
 
 def _one(tools: Toolchain, catalogue: Catalogue, name: str, *, condensed: bool) -> int:
