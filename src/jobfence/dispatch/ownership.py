@@ -1,6 +1,7 @@
 """Being a database's only worker (rule L2)."""
 
 from collections.abc import Callable
+from typing import cast
 
 from jobfence.dispatch.errors import OwnershipHeld
 from jobfence.dispatch.events import EventHub, JobRecovered
@@ -19,7 +20,8 @@ class Ownership:
         *,
         on_lost: Callable[[], None],
     ) -> None:
-        if not isinstance(store, OwnershipStore):
+        # Not isinstance: from Python 3.12 on it does not see what a proxy passes on.
+        if not callable(getattr(store, "acquire_ownership", None)):
             raise UnsupportedCapability(
                 type(store).__name__,
                 "single_owner",
@@ -27,7 +29,7 @@ class Ownership:
                 "recover what was left behind",
             )
         self._store: JobStore = store
-        self._row: OwnershipStore = store
+        self._row = cast("OwnershipStore", store)
         self._ttl_ms, self._hub, self._on_lost = ttl_ms, hub, on_lost
         self._held = False
 
