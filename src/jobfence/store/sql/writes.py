@@ -55,7 +55,15 @@ def _note_creation(tx: Tx, key: str) -> None:
 
 
 def delete_counter(tx: Tx, key: str) -> None:
-    """Delete a counter at zero whose key no job names any more (R1)."""
+    """
+    Delete a counter at zero whose key no job names any more (R1).
+
+    Looked up before: a condition of the DELETE would lock jobs on MySQL, after the
+    counter and so against the order (C4). A job stored meanwhile is left without a
+    counter, and whoever claims it makes it again.
+    """
+    if tx.run(counters.jobs_naming(tx.schema), at_key=key).first() is not None:
+        return
     before = None
     if tx.journal is not None:
         # Locked, so that the revision read is the last.

@@ -147,12 +147,16 @@ def latest_cap(schema: Schema) -> Select[Any]:
 
 
 @cache
+def jobs_naming(schema: Schema) -> Select[Any]:
+    """Return one job with this key, in any status."""
+    jobs = schema.jobs.c
+    return select(jobs.id).where(jobs.concurrency_key == bindparam("at_key")).limit(1)
+
+
+@cache
 def delete_unused(schema: Schema) -> Delete:
-    """Delete a counter at zero whose key no job names any more (R1)."""
-    counters, jobs = schema.concurrency.c, schema.jobs.c
-    named = exists().where(jobs.concurrency_key == bindparam("at_key"))
+    """Delete a counter at zero (R1)."""
+    counters = schema.concurrency.c
     return delete(schema.concurrency).where(
-        counters.concurrency_key == bindparam("at_key"),
-        counters.active_count == 0,
-        not_(named),
+        counters.concurrency_key == bindparam("at_key"), counters.active_count == 0
     )
