@@ -14,11 +14,9 @@ clashes with one that is there is dropped, for an audit to find.
 import json
 import uuid
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
-
-from sqlalchemy import Select
 
 from jobfence.statemachine.table import Transition
 from jobfence.store.notes import JOINT, WHOLE, Action, Entity
@@ -28,12 +26,6 @@ from jobfence.store.sql.statements import journals
 
 _READ_AT_ONCE = 500
 _ACTION_LENGTH = 64
-
-_NOW: Mapping[Entity, Callable[[Schema], Select[Any]]] = {
-    Entity.JOB: journals.jobs_now,
-    Entity.COUNTER: journals.counters_now,
-    Entity.SCHEDULE_KEY: journals.schedule_keys_now,
-}
 
 
 @dataclass(slots=True)
@@ -165,7 +157,12 @@ def begin(tx: Any) -> None:
 
 def _read(tx: Any, entity: Entity, ids: Collection[str]) -> Iterator[tuple[str, Row]]:
     """Read rows of an entity back, those that are there."""
-    statement, wanted = _NOW[entity](tx.schema), sorted(ids)
+    tables = {
+        Entity.JOB: tx.schema.jobs,
+        Entity.COUNTER: tx.schema.concurrency,
+        Entity.SCHEDULE_KEY: tx.schema.schedule_keys,
+    }
+    statement, wanted = journals.rows_now(tables[entity]), sorted(ids)
     for first in range(0, len(wanted), _READ_AT_ONCE):
         some = wanted[first : first + _READ_AT_ONCE]
         for row in tx.rows(statement, in_ids=some):

@@ -48,7 +48,7 @@ def _note_creation(tx: Tx, key: str) -> None:
     if last is None:
         tx.journal.touched(Entity.COUNTER, key, Action.CREATE)
         return
-    (row,) = tx.rows(tx.latest(journals.counters_now(tx.schema)), in_ids=[key])
+    (row,) = tx.rows(tx.latest(journals.rows_now(tx.schema.concurrency)), in_ids=[key])
     if row["rev"] == 0 and last > 0:
         tx.run(journals.set_counter_rev(tx.schema), at_key=key, set_rev=last + 1)
         tx.journal.touched(Entity.COUNTER, key, Action.CREATE)

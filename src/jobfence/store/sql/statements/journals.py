@@ -3,7 +3,7 @@
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Column, Select, Table, bindparam, func, select, update
+from sqlalchemy import Select, Table, bindparam, func, select, update
 from sqlalchemy.sql.dml import Update
 
 from jobfence.store.notes import Entity
@@ -13,29 +13,27 @@ from jobfence.store.sql.schema import Schema
 _LEFT_OUT = ("args", "kwargs", "last_error")
 
 
-def _now(table: Table, key: Column[str]) -> Select[Any]:
+@cache
+def rows_now(table: Table) -> Select[Any]:
+    """Return rows as the journal notes them, by id."""
+    (key,) = table.primary_key.columns
+    return _rows(table).where(key.in_(bindparam("in_ids", expanding=True)))
+
+
+@cache
+def rows_page(table: Table, *, after: bool) -> Select[Any]:
+    """Return a page of the rows as the journal notes them, in the order of their ids."""
+    (key,) = table.primary_key.columns
+    found = _rows(table)
+    if after:
+        found = found.where(key > bindparam("after_id"))
+    return found.order_by(key).limit(bindparam("row_limit"))
+
+
+def _rows(table: Table) -> Select[Any]:
+    (key,) = table.primary_key.columns
     columns = [column for column in table.columns if column.name not in _LEFT_OUT]
-    return select(key.label("entity_id"), *columns).where(
-        key.in_(bindparam("in_ids", expanding=True))
-    )
-
-
-@cache
-def jobs_now(schema: Schema) -> Select[Any]:
-    """Return jobs as the journal notes them, by id."""
-    return _now(schema.jobs, schema.jobs.c.id)
-
-
-@cache
-def counters_now(schema: Schema) -> Select[Any]:
-    """Return counters by key."""
-    return _now(schema.concurrency, schema.concurrency.c.concurrency_key)
-
-
-@cache
-def schedule_keys_now(schema: Schema) -> Select[Any]:
-    """Return schedule keys by key."""
-    return _now(schema.schedule_keys, schema.schedule_keys.c.schedule_key)
+    return select(key.label("entity_id"), *columns)
 
 
 @cache

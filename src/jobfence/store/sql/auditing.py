@@ -1,0 +1,85 @@
+"""Reading a journal and its tables as of one moment, a page at a time."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import Connection, Select, Table
+
+from jobfence.store.sql.statements import journals
+from jobfence.store.sql.store import SqlJobStore
+
+PAGE = 1000
+
+Row = Mapping[str, object]
+
+
+class Snapshot:
+    """The rows of a store, all as of one moment. Long texts of jobs are left out."""
+
+    def __init__(self, connection: Connection, store: SqlJobStore) -> None:
+        self._connection = connection
+        self._schema = store.tables
+
+    @property
+    def has_journal(self) -> bool:
+        """Whether any store has begun a journal here."""
+        found = self._connection.execute(journals.anything(self._schema.journal))
+        return found.first() is not None
+
+    def entries(self) -> Iterator[Row]:
+        """Return the journal's rows."""
+        return self._pages(
+            lambda after: journals.page(self._schema, after=after),
+            {"after_entity": "entity", "after_id": "entity_id", "after_rev": "rev"},
+        )
+
+    def jobs(self) -> Iterator[Row]:
+        """Return every job."""
+        return self._rows(self._schema.jobs)
+
+    def counters(self) -> Iterator[Row]:
+        """Return every counter of a concurrency key."""
+        return self._rows(self._schema.concurrency)
+
+    def schedule_keys(self) -> Iterator[Row]:
+        """Return every schedule key."""
+        return self._rows(self._schema.schedule_keys)
+
+    def _rows(self, table: Table) -> Iterator[Row]:
+        return self._pages(
+            lambda after: journals.rows_page(table, after=after),
+            {"after_id": "entity_id"},
+        )
+
+    def _pages(
+        self, page: Callable[[bool], Select[Any]], place: Mapping[str, str]
+    ) -> Iterator[Row]:
+        """Yield rows page by page; `place` says from which column each begins."""
+        behind: dict[str, object] = {}
+        while True:
+            found = self._connection.execute(
+                page(bool(behind)), {**behind, "row_limit": PAGE}
+            )
+            rows = found.mappings().all()
+            yield from (dict(row) for row in rows)
+            if len(rows) < PAGE:
+                return
+            behind = {name: rows[-1][column] for name, column in place.items()}
+
+
+@contextmanager
+def snapshot(store: SqlJobStore) -> Iterator[Snapshot]:
+    """
+    Read a store's tables in one transaction that sees one moment of them.
+
+    It holds no locks: the store goes on being used meanwhile.
+    """
+    room = store.room
+    with store.engine.connect() as plain:
+        connection = plain
+        if room.isolation is not None:
+            connection = plain.execution_options(isolation_level="REPEATABLE READ")
+        with connection.begin():
+            room.begin_reading(connection)
+            yield Snapshot(connection, store)
