@@ -66,7 +66,8 @@ def test_generating_mends_what_is_stale_or_missing_and_touches_nothing_else(
 ) -> None:
     before = contents(copy_of_pages)
     readme = copy_of_pages / "README.md"
-    readme.write_text(before["README.md"].replace("claim", "grab"), encoding="utf-8")
+    stale = before["README.md"].replace("handed_off : claim", "handed_off : grab")
+    readme.write_text(stale, encoding="utf-8")
     (copy_of_pages / TLA_MODULE).unlink()
     assert main([], copy_of_pages) == 0
     assert capsys.readouterr().out.splitlines() == [

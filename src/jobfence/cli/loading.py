@@ -10,23 +10,30 @@ from jobfence.cli.failures import UsageError, one_line
 
 
 def load(option: str, reference: str) -> object:
-    """
-    Import what a reference such as `shop.jobs:app` names.
-
-    Modules are looked for in the current directory too, as `python -m` does.
-    """
-    module_name, colon, path = reference.partition(":")
-    if not (module_name and colon and path):
-        raise UsageError(f"{option} must be like package.module:name, not {reference}")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
+    """Import what a reference such as `shop.jobs:app` names."""
+    module_name, path = check_reference(option, reference)
+    look_here_too()
     found: object = _module(option, module_name)
     for part in path.split("."):
         if not hasattr(found, part):
             raise UsageError(f"{option}: {module_name} has no {path}")
         found = getattr(found, part)
     return found
+
+
+def check_reference(option: str, reference: str) -> tuple[str, str]:
+    """Return a reference's module and name; nothing is imported."""
+    module_name, colon, path = reference.partition(":")
+    if not (module_name and colon and path):
+        raise UsageError(f"{option} must be like package.module:name, not {reference}")
+    return module_name, path
+
+
+def look_here_too() -> None:
+    """Find modules in the current directory, as `python -m` does."""
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
 
 
 def _module(option: str, name: str) -> object:

@@ -21,8 +21,10 @@ def load(reference: str) -> object:
         found: object = importlib.import_module(module_name)
         for part in path.split("."):
             found = getattr(found, part)
-    except (ImportError, AttributeError) as problem:
-        raise NoAdapter(f"{reference} cannot be imported: {problem}") from problem
+    except Exception as problem:  # a module may raise anything when it is imported
+        raise NoAdapter(
+            f"{reference} cannot be imported: {type(problem).__name__}: {problem}"
+        ) from problem
     if not callable(found):
         raise NoAdapter(
             f"{reference} must be a function like open_store or a class with it, "
