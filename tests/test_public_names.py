@@ -68,3 +68,19 @@ def test_sqlalchemy_is_imported_only_by_those_who_use_it(code: str) -> None:
 def test_import_jobfence_imports_no_other_part_of_it() -> None:
     code = "import jobfence, sys; print(*(m for m in sys.modules if 'jobfence.' in m))"
     assert ran(code) == ""
+
+
+EXTRAS = ("aiosqlite", "aiomysql", "greenlet", "hypothesis", "psycopg", "pymysql")
+
+
+def test_sqlite_needs_no_extra() -> None:
+    code = (
+        f"import sys; sys.modules.update(dict.fromkeys({(*EXTRAS, 'pytest', 'rich')}))\n"
+        "from jobfence import JobApp, JobStatus\n"
+        "app = JobApp('sqlite://')\n"
+        "app.job('a')(lambda: None)\n"
+        "app.enqueue('a')\n"
+        "with app.running(): app.wait_idle(); found = app.store.counts()\n"
+        "print(found[JobStatus.COMPLETED])\n"
+    )
+    assert ran(code) == "1"

@@ -5,14 +5,16 @@ import os
 import time
 import weakref
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Engine, Pool, QueuePool, create_engine, event
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from jobfence.statemachine.errors import InvalidOption, MissingDriver
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncEngine
 
 BUSY_TIMEOUT_S = 30
 CONNECT_TIMEOUT_S = 10
@@ -42,8 +44,11 @@ def make_engine(url: str | URL) -> Engine:
     return engine
 
 
-def make_async_engine(url: str | URL) -> AsyncEngine:
+def make_async_engine(url: str | URL) -> "AsyncEngine":
     """Make an async store's own engine."""
+    # In here: it needs greenlet, which only the extra `async` installs.
+    from sqlalchemy.ext.asyncio import create_async_engine  # noqa: PLC0415
+
     parsed = _with_driver(url, _ASYNC)
     engine = create_async_engine(parsed, **_options(parsed, sync=False))
     _attach(engine.sync_engine)
