@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar, Unpack, cast
 
-from jobfence.dispatch import JobApp, Worker, WorkerOptions
+from jobfence.dispatch import JobApp, Worker, WorkerOptions, current_job
+from jobfence.dispatch.context import JobContext
 from jobfence.dispatch.events import FrameworkError, Listener, WorkerEvent
 from jobfence.statemachine.clock import ManualClock
 from jobfence.statemachine.retry import RetryPolicy
@@ -159,3 +160,22 @@ def idle(worker: Worker) -> None:
 
 def reached(event: threading.Event) -> None:
     assert event.wait(PATIENCE_S)
+
+
+class Held:
+    """A job on a thread that runs until it is let go."""
+
+    def __init__(self, world: World, name: str = "held") -> None:
+        self.started = threading.Event()
+        self.release = threading.Event()
+        self.contexts: list[JobContext] = []
+        world.app.job(name, max_retries=0)(self.run)
+
+    def run(self) -> None:
+        self.contexts.append(current_job())
+        self.started.set()
+        reached(self.release)
+
+
+def marked(held: Held) -> bool:
+    return held.contexts[0].cancelled

@@ -2,28 +2,16 @@
 
 import threading
 
-from typing import Any
-
 import pytest
 
 from jobfence.dispatch import JobApp, Reschedule, current_job
 from jobfence.dispatch.events import (
-    CountersRepaired,
-    FrameworkError,
-    JobCompleted,
     JobFailed,
-    JobRecovered,
     JobRescheduled,
-    JobReturned,
-    JobStarted,
-    WorkerEvent,
 )
-from jobfence.statemachine.clock import ManualClock
-from jobfence.statemachine.errors import StoreUnavailable
-from jobfence.statemachine.policy import QueuePolicy
 from jobfence.statemachine.states import JobStatus
-from jobfence.statemachine.values import Settlement, WakeOutcome
-from jobfence.store.memory import MemoryData, MemoryJobStore
+from jobfence.statemachine.values import WakeOutcome
+from jobfence.store.memory import MemoryJobStore
 from tests.dispatch.support import (
     NEVER_MS,
     PATIENCE_S,
@@ -31,7 +19,6 @@ from tests.dispatch.support import (
     World,
     as_store,
     idle,
-    once,
     reached,
 )
 
@@ -126,132 +113,6 @@ def test_A38_a_taken_key_hides_no_other_job() -> None:
         release["third"].set()
         idle(worker)
     assert world.store.counts()[JobStatus.COMPLETED] == 3
-
-
-def left_behind(world: World, *, count: int = 1, **options: Any) -> list[str]:
-    """Enqueue jobs and claim them as a worker that then dies, with a lease of 1 s."""
-    ids = [world.app.options(**options).enqueue("n") for _ in range(count)]
-    assert len(world.store.claim(count, worker_id="dead", lease_ms=1000)) == count
-    return ids
-
-
-def test_A43_a_job_that_was_left_behind_is_recovered_at_start_and_run_once() -> None:
-    world = World()
-    runs: list[str] = []
-    world.app.job("n", max_retries=1)(lambda: runs.append("run"))
-    (job_id,) = left_behind(world)
-    world.clock.advance(1000)
-    with world.running() as worker:
-        idle(worker)
-        job = world.job(job_id)
-        assert (job.status, job.attempts) == (JobStatus.QUEUED, 1)
-        assert [event.job.id for event in world.seen.of(JobRecovered)] == [job_id]
-        world.clock.advance(10_000)
-        idle(worker)
-    assert world.status(job_id) is JobStatus.COMPLETED
-    assert runs == ["run"]
-
-
-def test_a_live_worker_s_job_is_not_recovered_at_start() -> None:
-    world = World()
-    world.app.job("n")(lambda: None)
-    (job_id,) = left_behind(world)
-    world.clock.advance(999)
-    with world.running() as worker:
-        idle(worker)
-    assert world.status(job_id) is JobStatus.HANDED_OFF
-    assert world.seen.of(JobRecovered) == []
-
-
-def test_A44_what_is_recovered_gets_the_queue_s_new_cap() -> None:
-    data, clock = MemoryData(), ManualClock(START_MS)
-    before = World(MemoryJobStore(clock=clock, data=data))
-    before.app.job("n")(lambda: None)
-    first, second = left_behind(before, count=2, queue="recovered-serial")
-    clock.advance(1000)
-
-    policies = {"recovered-serial": QueuePolicy(1)}
-    world = World(MemoryJobStore(clock=clock, data=data, queues=policies))
-    started: list[str] = []
-    release, two_started = threading.Event(), threading.Barrier(3)
-
-    @world.app.job("n")
-    def n() -> None:
-        started.append(current_job().job.id)
-        if not release.is_set():
-            two_started.wait(PATIENCE_S)
-        reached(release)
-
-    third = world.app.options(queue="free", scheduled_at=clock.now_ms() + 10_000)
-    third_id = third.enqueue(n)
-    with world.running() as worker:
-        idle(worker)
-        clock.advance(10_000)
-        worker.wake()
-        two_started.wait(PATIENCE_S)
-        assert set(started) == {first, third_id}
-        assert world.job(first).concurrency_key == "queue:recovered-serial"
-        assert world.status(second) is JobStatus.QUEUED
-        release.set()
-        idle(worker)
-    assert world.store.counts()[JobStatus.COMPLETED] == 3
-    assert started.count(second) == 1
-
-
-def refuse_settling(world: World, trigger: str) -> None:
-    """Refuse the first `settle` with an acknowledgement of this kind, once."""
-    left = [StoreUnavailable("staged: the acknowledgement is refused")]
-
-    def refuse(acks: list[Settlement], **_options: object) -> None:
-        if left and any(ack.trigger == trigger for ack in acks):
-            raise left.pop()
-
-    world.staged.before["settle"] = refuse
-
-
-def test_A46_a_failure_that_could_not_be_stored_is_stored_later() -> None:
-    world = World()
-    runs: list[str] = []
-
-    @world.app.job("bad", max_retries=0)
-    def bad() -> None:
-        raise ValueError("bad")
-
-    world.app.job("good")(lambda: runs.append("run"))
-    refuse_settling(world, "fail")
-    bad_id, good_id = world.app.enqueue(bad), world.app.enqueue("good")
-    with world.running(concurrency=1) as worker:
-        idle(worker)
-    job = world.job(bad_id)
-    assert (job.status, job.attempts, job.handoffs) == (JobStatus.FAILED, 1, 1)
-    assert world.status(good_id) is JobStatus.COMPLETED
-    assert runs == ["run"]
-    assert world.seen.stages() == ["acknowledge"]
-
-
-def test_A47_a_reschedule_that_could_not_be_stored_is_stored_later() -> None:
-    world = World()
-    runs: list[str] = []
-
-    @world.app.job("later", max_retries=0)
-    def later() -> None:
-        runs.append("run")
-        if len(runs) == 1:
-            raise Reschedule(500)
-
-    world.app.job("good")(lambda: None)
-    refuse_settling(world, "reschedule")
-    later_id, good_id = world.app.enqueue(later), world.app.enqueue("good")
-    with world.running(concurrency=1) as worker:
-        idle(worker)
-        job = world.job(later_id)
-        assert (job.status, job.attempts) == (JobStatus.QUEUED, 0)
-        assert job.scheduled_at_ms == START_MS + 500
-        assert world.status(good_id) is JobStatus.COMPLETED
-        world.clock.advance(500)
-        idle(worker)
-    assert world.status(later_id) is JobStatus.COMPLETED
-    assert len(runs) == 2
 
 
 def test_A115_a_delay_out_of_bounds_is_an_ordinary_failure() -> None:
@@ -396,114 +257,6 @@ def test_A155_after_a_restart_the_latest_owner_of_a_schedule_key_runs() -> None:
     with world.running() as worker:
         idle(worker)
     assert runs == [2]
-
-
-def test_A157_a_claim_whose_answer_was_lost_is_given_back_and_run_once() -> None:
-    world = World()
-    runs: list[str] = []
-    world.app.job("n")(lambda: runs.append("run"))
-    job_id = world.app.enqueue("n")
-    world.staged.after["settle"] = once(StoreUnavailable("staged", in_doubt=True))
-    with world.running() as worker:
-        idle(worker)
-    (returned,) = world.seen.of(JobReturned)
-    assert returned.job is not None
-    assert (returned.job.status, returned.job.handoff_id) == (JobStatus.QUEUED, None)
-    assert returned.job.lease_expires_at_ms is None
-    job = world.job(job_id)
-    assert (job.status, job.attempts, job.handoffs) == (JobStatus.COMPLETED, 0, 2)
-    assert runs == ["run"]
-
-
-def test_A164_recovery_goes_on_while_the_dispatcher_is_blocked() -> None:
-    world = World()
-    world.app.job("n")(lambda: None)
-    first, second = left_behind(world, count=2)
-    blocked, release = threading.Event(), threading.Event()
-
-    def block(*_args: object, **_options: object) -> None:
-        blocked.set()
-        reached(release)
-
-    def refuse_first(event: WorkerEvent) -> None:
-        if isinstance(event, JobRecovered) and event.job.id == first:
-            raise RuntimeError("staged: a listener that raises")
-
-    world.staged.before["settle"] = block
-    world.listeners.insert(0, refuse_first)
-    worker = world.worker(recover_every_ms=1)
-    worker.start()
-    try:
-        reached(blocked)
-        world.clock.advance(1000)
-        recovered = world.seen.wait(JobRecovered, 2)
-        assert [event.job.id for event in recovered] == [first, second]
-        assert world.seen.of(JobStarted) == []
-    finally:
-        release.set()
-        worker.stop(0)
-
-
-def test_A166_one_maintenance_tick_mends_a_counter_and_the_job_runs() -> None:
-    store = MemoryJobStore(
-        clock=ManualClock(START_MS), queues={"limited": QueuePolicy(1)}
-    )
-    world = World(store)
-    world.app.job("n", queue="limited")(lambda: None)
-    job_id = world.app.enqueue("n")
-    store.data.edit_counter("queue:limited", max_concurrency=1, active=1)
-    with world.running() as worker:
-        idle(worker)
-        assert world.status(job_id) is JobStatus.QUEUED
-        worker.maintain()
-        idle(worker)
-    assert world.status(job_id) is JobStatus.COMPLETED
-    (repaired,) = world.seen.of(CountersRepaired)
-    assert repaired.summary.repaired_count == 1
-
-
-def test_F20_an_outcome_whose_write_raises_is_written_again() -> None:
-    world = World()
-
-    class Unprintable(Exception):
-        def __str__(self) -> str:
-            raise RuntimeError("no text")
-
-    @world.app.job("n", max_retries=0)
-    def n() -> None:
-        raise Unprintable
-
-    world.staged.before["settle"] = lambda acks, **_: hook(acks)
-    errors = [RuntimeError("staged"), RuntimeError("staged again")]
-
-    def hook(acks: list[Settlement]) -> None:
-        if acks and errors:
-            raise errors.pop()
-
-    job_id = world.app.enqueue(n)
-    with world.running() as worker:
-        idle(worker)
-    job = world.job(job_id)
-    assert (job.status, job.attempts, job.handoffs) == (JobStatus.FAILED, 1, 1)
-    assert len(world.seen.of(FrameworkError)) == 2
-
-
-def test_a_lost_reply_is_not_mistaken_for_a_stale_handoff() -> None:
-    world = World()
-    world.app.job("n")(lambda: None)
-    left = [StoreUnavailable("staged", in_doubt=True)]
-
-    def lose(acks: list[Settlement], **_options: object) -> None:
-        if acks and left:
-            raise left.pop()
-
-    world.staged.after["settle"] = lose
-    job_id = world.app.enqueue("n")
-    with world.running() as worker:
-        idle(worker)
-    assert world.status(job_id) is JobStatus.COMPLETED
-    assert len(world.seen.of(JobCompleted)) == 1
-    assert world.seen.stages() == ["acknowledge"]
 
 
 @pytest.mark.parametrize("kind", ["def", "async def"])

@@ -1,5 +1,6 @@
 """An application's jobs: where they are kept, what they are, and one worker of its own."""
 
+import inspect
 import threading
 
 from collections.abc import Callable, Iterator
@@ -199,9 +200,14 @@ def _open(source: StoreSource) -> JobStore:
 
         return SqlJobStore(source)
     found = source if hasattr(source, "settle") else _made(source)
-    if not callable(getattr(found, "settle", None)):
+    settle = getattr(found, "settle", None)
+    if not callable(settle):
         raise InvalidOption(
             "store", found, "must be a job store, a database URL, or make a store"
+        )
+    if inspect.iscoroutinefunction(settle):
+        raise InvalidOption(
+            "store", found, "must be a store that blocks: a worker runs it on threads"
         )
     return cast("JobStore", found)
 
