@@ -20,7 +20,7 @@ from jobfence.conformance.trace.verdict import JOURNAL, Refused
 from jobfence.store.notes import Entity
 
 Transaction: TypeAlias = Sequence[Entry]
-Place: TypeAlias = tuple[str, str, int]
+Place: TypeAlias = tuple[str, str, int, str]
 
 # Inside a transaction: jobs first, for they say what counters and owners must be.
 _RANK = {entity.value: rank for rank, entity in enumerate(Entity)}
@@ -53,7 +53,7 @@ class _Node:
 
 def place(entry: Entry) -> Place:
     """Return what tells an entry from all others."""
-    return entry.entity, entry.entity_id, entry.rev
+    return entry.entity, entry.entity_id, entry.rev, entry.tx
 
 
 def by_time(transaction: Transaction) -> float:

@@ -166,13 +166,14 @@ def _owner_problems(tables: Tables, jobs: dict[str, Values]) -> Iterator[Impossi
 def _owner_problem(key: str, row: Values, job: Values | None) -> Refused | None:
     """K2: an owner is the key's latest job, and active."""
     owner, last = row["job_id"], row["last_order"]
+    order = None if job is None else job["schedule_order"]
     if job is None or job["schedule_key"] != key:
         return Refused("K2", expected="an owner made for this key", seen=repr(owner))
-    if job["schedule_order"] not in (None, last):
+    if isinstance(order, int) and isinstance(last, int) and order < last:
         return Refused(
             "K2",
             expected=f"the job of the last order, {last}, or none",
-            seen=f"{owner!r}, of order {job['schedule_order']}",
+            seen=f"{owner!r}, of order {order}",
         )
     if job["status"] in _TERMINAL:
         seen = f"{owner!r}, which is {job['status']}"
