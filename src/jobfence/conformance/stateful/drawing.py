@@ -25,7 +25,6 @@ STEPS_MS = st.sampled_from([1, 999, 5_000, 10_000, 60_000, 3_600_000, -700])
 SUBSETS = st.sampled_from([None] * 5 + [["default"], ["bulk", "narrow"], []])
 MODES = st.sampled_from([None] * 5 + [["inline"], ["process"], []])
 ERRORS = st.sampled_from(["boom", "nul \0 and \ud800", {"code": 7}, None, "é" * 40_000])
-TTLS = st.sampled_from([None, 0, 1_000, 60_000])
 VERBS = st.sampled_from(["complete", "fail", "reschedule", "return_to_queue"])
 POLICIES = st.sampled_from(
     [
@@ -38,24 +37,22 @@ POLICIES = st.sampled_from(
 CONFIGURATIONS = st.one_of(
     st.none(), st.dictionaries(st.sampled_from(["bulk", "narrow"]), POLICIES)
 )
-BAD = st.sampled_from(
-    [
-        ("name", ""),
-        ("name", "a\0b"),
-        ("queue", "  "),
-        ("priority", 2**31),
-        ("max_retries", -1),
-        ("max_retries", True),
-        ("scheduled_at", -1),
-        ("scheduled_at", 1.5),
-        ("timeout_ms", 2**31),
-        ("execution_mode", "elsewhere"),
-        ("concurrency_key", "alone"),
-        ("max_concurrency", 3),
-        ("idempotency_key", ""),
-        ("deduplicate_while_queued", 1),
-    ]
-)
+_BAD: list[tuple[str, object]] = [
+    ("name", ""),
+    ("name", "a\0b"),
+    ("queue", "  "),
+    ("priority", 2**31),
+    ("max_retries", -1),
+    ("max_retries", True),
+    ("scheduled_at", -1),
+    ("scheduled_at", 1.5),
+    ("timeout_ms", 2**31),
+    ("execution_mode", "elsewhere"),
+    ("concurrency_key", "alone"),
+    ("max_concurrency", 3),
+    ("idempotency_key", ""),
+    ("deduplicate_while_queued", 1),
+]
 
 
 Options = dict[str, object]
@@ -74,7 +71,7 @@ _NOT_FOR_OWNERS = ("deduplicate_while_queued", "idempotency_key")
 
 
 def _some_options(random: Random, *, owned: bool) -> Options:
-    share = random.choice([0.0, 0.15, 0.4])
+    share = random.choice([0.0, 0.2, 0.4])
     return {
         name: random.choice(values)
         for name, values in _OPTIONAL.items()
@@ -100,3 +97,25 @@ _SEEDS = st.integers(0, 2**20)
 OPTIONS = _SEEDS.map(lambda seed: _some_options(Random(seed), owned=False))
 OWNED_OPTIONS = _SEEDS.map(lambda seed: _some_options(Random(seed), owned=True))
 BATCHES = _SEEDS.map(lambda seed: _some_batch(Random(seed)))
+
+
+def some_cap(random: Random) -> tuple[str, int]:
+    """Return a key, a refused one now and then, and a cap, also a refused one."""
+    return random.choice(["k1", "k2", "k2", "queue:bulk"]), random.randint(0, 3)
+
+
+def some_queue(random: Random) -> str:
+    """Return the name of a queue."""
+    return random.choice(["default", "bulk", "narrow"])
+
+
+def some_ages(random: Random) -> Options:
+    """Return the options of a pruning."""
+    ages = ("completed_ttl_ms", "failed_ttl_ms", "cancelled_ttl_ms")
+    found: Options = {name: random.choice([None, 0, 0, 1_000, 60_000]) for name in ages}
+    return {**found, "batch_size": random.choice([1, 2, 1000])}
+
+
+def some_bad_option(random: Random) -> tuple[str, object]:
+    """Return an option of enqueue with a value that must be refused."""
+    return random.choice(_BAD)

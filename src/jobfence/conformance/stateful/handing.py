@@ -81,11 +81,6 @@ class Handing(TwinMachine):
         more = self.spelled({"concurrency": key})
         return [Request("mail", (each,), more) for each in range(number)]
 
-    @rule(who=draw.INSTANCES, bad=draw.BAD)
-    def enqueue_badly(self, who: int, bad: tuple[str, object]) -> None:
-        option, value = bad
-        self.both(who, "enqueue", **{"name": "mail", option: value})
-
     # Claim
 
     @rule(
@@ -260,18 +255,18 @@ class Handing(TwinMachine):
 
     # Recover
 
-    @rule(who=draw.INSTANCES, limit=st.sampled_from([1, 2, None]))
-    def recover(self, who: int, limit: int | None) -> None:
+    @rule(
+        who=draw.INSTANCES,
+        wait_ms=st.sampled_from([0, 0, 5_000, 90_000]),
+        limit=st.sampled_from([1, 2, 100, None]),
+    )
+    def recover(self, who: int, wait_ms: int, limit: int | None) -> None:
+        if wait_ms:
+            self.let_pass(wait_ms)
         if limit is None:
             self.both(who, "recover_handed_off")
         else:
             self.both(who, "recover_expired", limit=limit)
-
-    @rule(who=draw.INSTANCES)
-    def outlive_a_lease(self, who: int) -> None:
-        """Everything held with a lease is lost."""
-        self.let_pass(90_000)
-        self.both(who, "recover_expired")
 
     # Cancel and run again
 

@@ -1,49 +1,22 @@
-"""Rules of the state machine: caps, schedule keys, operations, time, reads."""
+"""Rules of the state machine: schedule keys, caps, operations, time, reads."""
 
 from collections.abc import Mapping
+from random import Random
 
 from hypothesis import strategies as st
 from hypothesis.stateful import MultipleResults, precondition, rule
 
 from jobfence.conformance.capabilities import Capability
 from jobfence.conformance.stateful import drawing as draw
-from jobfence.conformance.stateful.base import JOBS, when
-from jobfence.conformance.stateful.handing import Handing, Options
+from jobfence.conformance.stateful.base import HANDOFFS, JOBS, when
+from jobfence.conformance.stateful.handing import Handing, Options, Pair
 from jobfence.conformance.stateful.twins import Ref
 from jobfence.statemachine.policy import QueuePolicy
 from jobfence.statemachine.states import JobStatus
 
 
 class Keeping(Handing):
-    """What an operator, a scheduler and the clock do."""
-
-    # Caps
-
-    @rule(
-        who=draw.INSTANCES,
-        key=st.sampled_from(["k1", "k2", "queue:bulk"]),
-        cap=st.integers(0, 3),
-    )
-    def set_concurrency(self, who: int, key: str, cap: int) -> None:
-        self.both(who, "set_concurrency", key, cap)
-
-    @rule(
-        who=draw.INSTANCES,
-        queues=draw.CONFIGURATIONS,
-        release=st.booleans(),
-        counters=st.booleans(),
-    )
-    def reconcile(
-        self,
-        who: int,
-        queues: Mapping[str, QueuePolicy] | None,
-        release: bool,
-        counters: bool,
-    ) -> None:
-        if counters:
-            self.both(who, "reconcile_active_concurrency")
-        else:
-            self.both(who, "reconcile_queue_policies", queues, release_others=release)
+    """What a scheduler, an operator and the clock do."""
 
     # Schedule keys
 
@@ -71,101 +44,80 @@ class Keeping(Handing):
         )
 
     @precondition(when(Capability.SCHEDULE_KEYS))
+    @rule(target=HANDOFFS, who=draw.INSTANCES, key=draw.SCHEDULE_KEYS)
+    def begin_scheduled(self, who: int, key: str) -> MultipleResults[Pair]:
+        """A new owner, and a claim that takes it if nothing is better."""
+        self.both(who, "replace_scheduled", key, "mail", priority=5)
+        return self.taken(self.both(1 - who, "claim", 1))
+
+    @precondition(when(Capability.SCHEDULE_KEYS))
     @rule(who=draw.INSTANCES, key=draw.SCHEDULE_KEYS, wake=st.booleans())
     def touch_scheduled(self, who: int, key: str, wake: bool) -> None:
         self.both(who, "wake_scheduled" if wake else "cancel_scheduled", key)
 
-    # Operations
+    # What is done seldom is one rule, so that it is drawn seldom
 
-    @precondition(when(Capability.PAUSE))
-    @rule(who=draw.INSTANCES, queue=draw.QUEUES, pause=st.sampled_from([1, 0, 0]))
-    def pause_or_resume(self, who: int, queue: str, pause: int) -> None:
-        self.both(who, "pause_queue" if pause else "resume_queue", queue)
+    @rule(who=draw.INSTANCES, seed=st.integers(0, 2**20))
+    def operate(self, who: int, seed: int) -> None:
+        random = Random(seed)
+        choices = ["set_concurrency", "reconcile_active_concurrency", "refuse"]
+        if self.pair.has(Capability.PAUSE):
+            choices += ["pause_queue", "resume_queue", "resume_queue"]
+        if self.pair.has(Capability.RETENTION):
+            choices += ["prune_terminal", "prune_terminal"]
+        method = random.choice(choices)
+        if method == "set_concurrency":
+            self.both(who, method, *draw.some_cap(random))
+        elif method in ("pause_queue", "resume_queue"):
+            self.both(who, method, draw.some_queue(random))
+        elif method == "prune_terminal":
+            self.both(who, method, **draw.some_ages(random))
+        elif method == "refuse":
+            option, value = draw.some_bad_option(random)
+            self.both(who, "enqueue", **{"name": "mail", option: value})
+        else:
+            self.both(who, method)
 
-    @precondition(when(Capability.RETENTION))
     @rule(
         who=draw.INSTANCES,
-        completed=draw.TTLS,
-        failed=draw.TTLS,
-        cancelled=draw.TTLS,
-        batch_size=st.sampled_from([1, 2, 1000]),
+        queues=draw.CONFIGURATIONS,
+        release=st.booleans(),
+        crash=st.booleans(),
     )
-    def prune_terminal(
+    def configure(
         self,
         who: int,
-        completed: int | None,
-        failed: int | None,
-        cancelled: int | None,
-        batch_size: int,
+        queues: Mapping[str, QueuePolicy] | None,
+        release: bool,
+        crash: bool,
     ) -> None:
-        self.both(
-            who,
-            "prune_terminal",
-            completed_ttl_ms=completed,
-            failed_ttl_ms=failed,
-            cancelled_ttl_ms=cancelled,
-            batch_size=batch_size,
-        )
-
-    # Time, and instances that come and go
+        """By a call, or by a process that ends and another that begins."""
+        if crash:
+            self.reopen(who, queues)
+        else:
+            self.both(who, "reconcile_queue_policies", queues, release_others=release)
 
     @rule(ms=draw.STEPS_MS)
     def let_time_pass(self, ms: int) -> None:
         """Also backwards, by a little: clocks are set."""
         self.let_pass(ms)
 
-    @rule(who=draw.INSTANCES, queues=draw.CONFIGURATIONS)
-    def crash_and_reopen(
-        self, who: int, queues: Mapping[str, QueuePolicy] | None
-    ) -> None:
-        self.reopen(who, queues)
+    # Reads with filters; without any they are compared after the steps
 
-    # Reads with filters; without any they are compared after every step
-
-    @rule(
-        who=draw.INSTANCES,
-        what=st.sampled_from(
-            ["next_available", "next_scheduled", "handoffs_for_worker"]
-        ),
-        queues=draw.SUBSETS,
-        modes=draw.MODES,
-        worker=draw.WORKERS,
-    )
-    def look(
-        self, who: int, what: str, queues: object, modes: object, worker: str
-    ) -> None:
-        if what == "handoffs_for_worker":
-            self.both(who, what, worker)
-        elif what == "next_scheduled":
-            self.both(who, what, queues=queues)
-        else:
-            self.both(who, what, queues=queues, execution_modes=modes)
-
-    @rule(
-        who=draw.INSTANCES,
-        status=st.sampled_from([None, None, *JobStatus]),
-        queue=st.sampled_from([None, None, "default", "bulk"]),
-        name=st.sampled_from([None, "mail"]),
-        job=JOBS,
-        after=st.booleans(),
-        limit=st.sampled_from([1, 2, 100]),
-    )
-    def list_jobs(
-        self,
-        who: int,
-        status: JobStatus | None,
-        queue: str | None,
-        name: str | None,
-        job: Ref,
-        after: bool,
-        limit: int,
-    ) -> None:
-        self.both(
-            who,
-            "list_jobs",
-            status=status,
-            queue=queue,
-            name=name,
-            after=job if after else None,
-            limit=limit,
-        )
+    @rule(who=draw.INSTANCES, job=JOBS, seed=st.integers(0, 2**20))
+    def look(self, who: int, job: Ref, seed: int) -> None:
+        random = Random(seed)
+        method = random.choice(["next_available", "next_scheduled", "list_jobs"])
+        filters: Options = {"queues": random.choice([None, ["default"], ["bulk"], []])}
+        if method == "next_available":
+            filters["execution_modes"] = random.choice([None, ["inline"], []])
+        if method == "list_jobs":
+            filters = {
+                "status": random.choice([None, *JobStatus]),
+                "queue": random.choice([None, "default", "bulk"]),
+                "name": random.choice([None, "mail"]),
+                "after": random.choice([None, job]),
+                "limit": random.choice([1, 2, 100]),
+            }
+        self.both(who, method, **filters)
+        self.both(who, "handoffs_for_worker", random.choice(["local", "w1", "w2"]))

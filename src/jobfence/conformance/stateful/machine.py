@@ -19,7 +19,7 @@ from jobfence.conformance.bench import Backdoor, StoreFactory
 from jobfence.conformance.capabilities import ALL, Capability
 from jobfence.conformance.stateful.keeping import Keeping
 from jobfence.conformance.stateful.pair import Setting
-from jobfence.conformance.stateful.shortening import shorten
+from jobfence.conformance.stateful.shortening import BUDGET_S, shorten
 from jobfence.conformance.stateful.twins import Divergence
 
 
@@ -34,12 +34,14 @@ def run_stateful(
     capabilities: Collection[Capability] = ALL,
     backdoor: Backdoor | None = None,
     namespace: str | None = None,
+    shortening_s: float = BUDGET_S,
 ) -> None:
     """
     Drive a store beside the model; `Divergence` has the shortest way to a difference.
 
     `settings` says how many examples of how many steps; left out, the profile in
-    force. The namespace is cleared before each example.
+    force. The namespace is cleared before each example. At most `shortening_s` seconds
+    go into finding a shorter way.
     """
     setting = Setting(factory, namespace or new_namespace(), capabilities, backdoor)
 
@@ -53,7 +55,7 @@ def run_stateful(
         difference = found
     else:
         return
-    raise shorten(setting, difference)
+    raise shorten(setting, difference, budget_s=shortening_s)
 
 
 def usual_settings() -> hypothesis.settings:

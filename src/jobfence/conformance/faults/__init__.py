@@ -1,0 +1,22 @@
+"""
+Faulty stores, each with the layer of the suite that must find it.
+
+The proof that the suite bites: a layer that is weakened no longer finds its faults, and
+the test that runs this catalogue says so. Most were seen in other people's queues.
+"""
+
+from jobfence.conformance.faults import (
+    acks,
+    caps,
+    identity,
+    leases,
+    operations,
+    order,
+    schedules,
+    values,
+)
+from jobfence.conformance.faults.base import CATALOGUE, Fault, Faulty, FaultySuite
+
+__all__ = ["CATALOGUE", "Fault", "Faulty", "FaultySuite"]
+
+_MODULES = (acks, caps, identity, leases, operations, order, schedules, values)

@@ -1,0 +1,110 @@
+"""What faulty stores are made from, and the list they are in."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from jobfence.conformance.base import SuiteBase
+from jobfence.conformance.model import MemoryBackdoor
+from jobfence.statemachine.clock import ManualClock
+from jobfence.statemachine.ids import TimeOrderedIds
+from jobfence.store.memory import MemoryJobStore
+from jobfence.store.memory.data import MemoryData
+from jobfence.store.memory.rows import JobRow
+from jobfence.store.memory.transaction import Transaction
+
+
+class Faulty(MemoryJobStore):
+    """The model with a place for faults: in its methods or in its transactions."""
+
+    transaction_class: ClassVar[type[Transaction]] = Transaction
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Transaction]:
+        with self._data.lock:
+            transaction = self.transaction_class(
+                tables=self._data.tables.copy(),
+                now=self._clock.now_ms(),
+                machine=self._machine,
+                queues=self._queues,
+                retry_policy=self._retry_policy,
+                max_handoffs=self._max_handoffs,
+            )
+            yield transaction
+            self._data.tables = transaction.tables
+        if transaction.wake:
+            self._wake()
+
+    def row(self, job_id: str) -> JobRow | None:
+        """Return a row as it is stored."""
+        return self.data.tables.jobs.get(job_id)
+
+    def edit(self, job_id: str, **columns: Any) -> None:
+        """Write columns past every rule, if there is such a job."""
+        if job_id in self.data.tables.jobs:
+            self.data.edit_job(job_id, **columns)
+
+    @property
+    def now(self) -> int:
+        """The time."""
+        return self._clock.now_ms()
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A faulty store: what is wrong, which rule it breaks, which layer finds it."""
+
+    name: str
+    rule: str
+    layer: str  # "matrix", "examples" or "stateful"
+    says: str
+    store: type[Faulty]
+
+
+CATALOGUE: list[Fault] = []
+
+
+def fault(rule: str, layer: str, says: str) -> Callable[[type[Faulty]], type[Faulty]]:
+    """Put a store into the catalogue."""
+
+    def register(store: type[Faulty]) -> type[Faulty]:
+        CATALOGUE.append(Fault(store.__name__, rule, layer, says, store))
+        return store
+
+    return register
+
+
+def in_transaction(
+    rule: str, layer: str, says: str
+) -> Callable[[type[Transaction]], type[Transaction]]:
+    """Put a store with this kind of transaction into the catalogue."""
+
+    def register(transaction: type[Transaction]) -> type[Transaction]:
+        store = type(
+            transaction.__name__, (Faulty,), {"transaction_class": transaction}
+        )
+        CATALOGUE.append(Fault(transaction.__name__, rule, layer, says, store))
+        return transaction
+
+    return register
+
+
+class FaultySuite(SuiteBase):
+    """Opens one faulty store on data sets by name, as an author would his own."""
+
+    def __init__(self, store: type[Faulty]) -> None:
+        self._store = store
+        self._data: dict[str, MemoryData] = {}
+        self._ids = TimeOrderedIds()
+
+    def open_store(
+        self, namespace: str, *, clock: ManualClock, **settings: Any
+    ) -> Faulty:
+        """Open the store."""
+        data = self._data.setdefault(namespace, MemoryData())
+        return self._store(clock=clock, data=data, ids=self._ids, **settings)
+
+    def open_backdoor(self, namespace: str) -> MemoryBackdoor:
+        """Return the way past it."""
+        return MemoryBackdoor(self._data.setdefault(namespace, MemoryData()))

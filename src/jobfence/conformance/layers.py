@@ -1,0 +1,113 @@
+"""The layers one by one, without pytest: to judge a store, or a faulty one, at once."""
+
+import inspect
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+import pytest
+
+from jobfence.conformance.base import SuiteBase, new_namespace
+from jobfence.conformance.bench import Bench
+from jobfence.conformance.examples.acknowledging import Acknowledging
+from jobfence.conformance.examples.caps import Caps
+from jobfence.conformance.examples.enqueueing import Enqueueing
+from jobfence.conformance.examples.identity import Identity
+from jobfence.conformance.examples.operating import Operating
+from jobfence.conformance.examples.ordering import Ordering
+from jobfence.conformance.examples.recovering import Recovering
+from jobfence.conformance.examples.schedules import Schedules
+from jobfence.conformance.matrix import Matrix
+
+MATRIX: tuple[type[SuiteBase], ...] = (Matrix,)
+EXAMPLES: tuple[type[SuiteBase], ...] = (
+    Acknowledging,
+    Enqueueing,
+    Identity,
+    Recovering,
+    Caps,
+    Schedules,
+    Ordering,
+    Operating,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One test of a layer, with the values for its parameters."""
+
+    cls: type[SuiteBase]
+    name: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    def _part(self, suite: SuiteBase) -> SuiteBase:
+        """Return the part of the suite that has the test, with the author's stores."""
+        part = self.cls()
+        part.__dict__.update(
+            capabilities=suite.capabilities,
+            open_store=suite.open_store,
+            open_backdoor=suite.open_backdoor,
+        )
+        return part
+
+    def run(self, suite: SuiteBase, namespace: str) -> BaseException | None:
+        """Run it on a store; return how it failed, or None."""
+        bench = Bench(suite.open_store, namespace, suite.open_backdoor(namespace))
+        try:
+            bench.clean()
+            getattr(self._part(suite), self.name)(bench, **self.values)
+            bench.audit()
+        except pytest.skip.Exception:
+            return None
+        except (Exception, pytest.fail.Exception) as problem:  # noqa: BLE001  any at all
+            return problem
+        finally:
+            bench.close_all()
+        return None
+
+    def __str__(self) -> str:
+        told = ", ".join(str(value) for value in self.values.values())
+        return f"{self.name}[{told}]" if told else self.name
+
+
+def checks(classes: tuple[type[SuiteBase], ...]) -> Iterator[Check]:
+    """Return every test of these parts of the suite, with every set of values."""
+    for cls in classes:
+        for name, test in inspect.getmembers(cls, inspect.isfunction):
+            if name.startswith("test_"):
+                for values in _parameters(test):
+                    yield Check(cls, name, values)
+
+
+def first_failure(
+    suite: SuiteBase, classes: tuple[type[SuiteBase], ...]
+) -> tuple[Check, BaseException] | None:
+    """Run a layer until a test fails; None if none does."""
+    namespace = new_namespace()
+    try:
+        for check in checks(classes):
+            problem = check.run(suite, namespace)
+            if problem is not None:
+                return check, problem
+    finally:
+        suite.drop_namespace(namespace)
+    return None
+
+
+def _parameters(test: object) -> Iterator[dict[str, Any]]:
+    """Read what pytest's own marks say, in the same way."""
+    axes = []
+    for mark in getattr(test, "pytestmark", []):
+        if mark.name == "parametrize":
+            names, values = mark.args
+            split = names if isinstance(names, tuple) else (names,)
+            axes.append(
+                [
+                    dict(zip(split, row if len(split) > 1 else (row,), strict=True))
+                    for row in values
+                ]
+            )
+    for chosen in product(*axes):
+        yield {name: value for part in chosen for name, value in part.items()}
