@@ -511,3 +511,22 @@ def test_T1_on_sqlite_a_stale_deferred_transaction_is_for_the_caller_to_repeat(
         mine = store.within(connection).enqueue("thumbnail")
         connection.commit()
     assert set(world.statuses()) == {other, mine}
+
+
+@only("postgresql")
+@pytest.mark.parametrize("isolation", ["REPEATABLE READ", "SERIALIZABLE"])
+def test_E4_on_postgresql_dedupe_in_an_old_snapshot_is_refused_by_name(
+    world: World, isolation: str
+) -> None:
+    # No read there, with or without a lock, sees a twin committed since.
+    store = world.store()
+    with world.database.stock.connect() as connection:
+        connection.execution_options(isolation_level=isolation)
+        joined = store.within(connection)
+        with pytest.raises(InvalidOption) as refusal:
+            joined.enqueue("digest", deduplicate_while_queued=True)
+        assert refusal.value.option == "deduplicate_while_queued"
+        assert isolation.lower() in str(refusal.value)
+        kept = joined.enqueue("plain")
+        connection.commit()
+    assert list(world.statuses()) == [kept]

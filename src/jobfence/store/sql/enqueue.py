@@ -126,6 +126,7 @@ def check_cap(
         return
     known = {} if caps is None else caps
     if key not in known:
+        # Without a lock: a caller's open transaction must not hold a counter (C3).
         row = tx.one(counters.by_keys(tx.schema), in_keys=[key])
         registered = None if row is None else row["max_concurrency"]
         if not isinstance(registered, int):
@@ -227,12 +228,18 @@ def insert_rows(tx: Tx, rows: Sequence[dict[str, Any]]) -> None:
         for key in sorted(set(caps) - {row["concurrency_key"] for row in found}):
             writes.make_counter(tx, key, caps[key])
             if not is_derived(key):
-                # Somebody else may have made it at the same moment: theirs counts.
-                check_cap(tx, Concurrency(key, caps[key]))
+                _check_made(tx, key, caps[key])
     tx.room.insert_many(tx.connection, tx.schema.jobs, rows)
     if tx.journal is not None:
         for row in rows:
             tx.journal.job("enqueue:enqueue", row)
+
+
+def _check_made(tx: Tx, key: str, given: int) -> None:
+    """Somebody else may have made the counter at the same moment: then theirs counts."""
+    row = tx.one(tx.latest(counters.by_keys(tx.schema)), in_keys=[key])
+    if row is not None and row["max_concurrency"] != given:
+        raise ConcurrencyConflict(key, int(str(row["max_concurrency"])), given)
 
 
 def requeue(tx: Tx, job_id: str, new_id: str) -> str:
