@@ -146,10 +146,13 @@ class Journal:
         )
 
 
+def has_begun(tx: Any) -> bool:
+    """Whether the journal says how it began."""
+    return tx.scalar(journals.beginning(tx.schema)) is not None
+
+
 def begin(tx: Any) -> None:
-    """Begin the journal if it has not begun: later revisions are judged from here."""
-    if tx.journal is None or tx.scalar(journals.beginning(tx.schema)) is not None:
-        return
+    """Begin the journal: later revisions are judged from here."""
     schema: Schema = tx.schema
     tables = (schema.journal, schema.jobs, schema.concurrency, schema.schedule_keys)
     tx.journal.begun(empty=not any(tx.rows(journals.anything(each)) for each in tables))

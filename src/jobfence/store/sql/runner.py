@@ -111,7 +111,7 @@ class Ready:
 
 def found_ready(tx: Tx) -> bool:
     """
-    Say whether the tables are there at the present version.
+    Say whether the tables are there at the present version, and the journal has begun.
 
     Asked first: on SQLite to make them takes the write lock, and a store that is opened
     only to read must not wait for a writer, nor need a file that it may write.
@@ -120,7 +120,7 @@ def found_ready(tx: Tx) -> bool:
     if not readiness.look(tx.connection, tx.schema).complete:
         return False
     tx.room.check_rowcounts(tx.connection, tx.schema.locks)
-    return True
+    return tx.journal is None or journal.has_begun(tx)
 
 
 LOOK = Call(found_ready, Mode.READ)
@@ -138,7 +138,8 @@ def prepare(tx: Tx, ready: Ready) -> None:
     )
     tx.room.check_rowcounts(tx.connection, tx.schema.locks)
     if tx.journal is not None:
-        journal.begin(tx)
+        if not journal.has_begun(tx):
+            journal.begin(tx)
         for key in rebuilt:
             tx.journal.touched(Entity.SCHEDULE_KEY, key, Action.REBUILD)
 
