@@ -83,7 +83,7 @@ def test_nothing_is_lost_or_done_twice_on_sqlite_and_no_trace_is_left(
     assert re.search(r"^killed demo-[12] in the middle of \S", ran.out, re.MULTILINE)
     assert re.search(r"^stopped demo-[12] in the middle of \S", ran.out, re.MULTILINE)
     assert re.search(
-        "^demo-[12] acknowledged late; answer: stale$", ran.out, re.MULTILINE
+        "^demo-[12] says it is done; answer: stale$", ran.out, re.MULTILINE
     )
     figures = dict(re.findall(r"^([^\d\n]+?)  +(\d+)$", ran.out, re.MULTILINE))
     assert figures["files"] == figures["completed"] == "6"
@@ -102,6 +102,27 @@ def test_nothing_is_lost_on_a_server_and_its_tables_are_dropped(
     before = demo_tables(url)
     check(jobfence("demo", str(folder), "--url", url, "--json").json())
     assert demo_tables(url) == before
+
+
+UNFENCED = """
+from jobfence.statemachine.table import Fence
+from jobfence.store.sql.statements import moves
+
+moves._FENCES = {
+    **moves._FENCES, Fence.HANDOFF: lambda jobs: jobs.c.handoff_id.is_not(None)
+}
+"""
+
+
+def test_without_the_comparison_of_the_handoff_the_demo_fails(
+    jobfence: Runner, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(UNFENCED)  # Python imports it at start
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    ran = jobfence("demo", str(folder))
+    assert ran.code == 1
+    assert re.search("^demo-[12] says it is done; answer: accepted$", ran.out, re.M)
+    assert ran.err == "jobfence: jobs were lost; a late acknowledgement was accepted\n"
 
 
 def test_two_workers_and_a_single_file_are_enough(

@@ -2,7 +2,6 @@
 
 import contextlib
 import hashlib
-import json
 import os
 import queue
 import signal
@@ -16,7 +15,7 @@ from sqlalchemy import text
 
 from jobfence import Handoff, JobStatus
 from jobfence.cli.demo import files
-from jobfence.cli.demo.child import START, Orders, encode
+from jobfence.cli.demo.child import GO_ON, HOLD, START, Orders
 from jobfence.cli.demo.crew import Crew, Message, Process
 from jobfence.cli.demo.files import Digest, File, digest, find
 from jobfence.cli.demo.place import Place
@@ -253,9 +252,10 @@ def test_a_worker_ends_by_itself_when_its_parent_is_gone(
     url: str, place: Place
 ) -> None:
     inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
-    for signs in ("", f"{START}\n"):
+    for signs in ((), (START,)):
         process = Process(orders(url), inbox)
-        process.tell(signs)
+        for sign in signs:
+            process.tell(sign)
         process.ask_to_end()  # what the kernel does when the parent dies
         assert process._popen.wait(30) == 0  # noqa: SLF001
         process.end(0)
@@ -265,7 +265,7 @@ def test_a_held_job_is_told_and_waits(url: str, place: Place, root: Path) -> Non
     (job_id,) = place.store.enqueue_many([JobRequest("checksum", (str(root / "a"),))])
     with Crew() as crew:
         process = crew.add(orders(url, holds=True))
-        process.tell(f"{START}\n")
+        process.tell(START)
         crew.wait_for("it", lambda: bool(crew.told("holding")), 30)
         (held,) = crew.told("holding", process)
         job = place.store.get(job_id)
@@ -278,15 +278,29 @@ def test_a_held_job_is_told_and_waits(url: str, place: Place, root: Path) -> Non
     assert list(place.results()) == []
 
 
-def test_orders_are_one_line(url: str) -> None:
-    line = encode(orders(url))
-    assert line.count("\n") == 1
-    assert Orders(**json.loads(line)) == orders(url)
-
-
 def test_a_changed_size_or_time_is_seen(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("1")
     (file,) = find(tmp_path).files
     assert not files.has_changed(tmp_path, file)
     assert files.has_changed(tmp_path, File("f", 1, file.mtime_ns + 1))
     assert files.has_changed(tmp_path, File("f", 2, file.mtime_ns))
+
+
+def test_a_job_that_is_to_be_held_is_held_until_the_sign(
+    url: str, place: Place, root: Path
+) -> None:
+    requests = [JobRequest("checksum", (str(root / name),)) for name in ("a", "b")]
+    other, held = place.store.enqueue_many(requests)
+    with Crew() as crew:
+        process = crew.add(orders(url))
+        process.tell(HOLD, held)
+        process.tell(START)
+        crew.wait_for("it", lambda: bool(crew.told("holding")), 30)
+        status = {job.id: job.status for job in place.store.list_jobs()}
+        assert status == {other: JobStatus.COMPLETED, held: JobStatus.HANDED_OFF}
+        process.tell(GO_ON)
+        crew.wait_for(
+            "the end", lambda: place.store.counts()[JobStatus.COMPLETED] == 2, 30
+        )
+        crew.stop()
+        assert crew.told("late") == []

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from jobfence.cli.demo.files import digest
@@ -29,7 +29,9 @@ from jobfence.dispatch.events import (
 from jobfence.statemachine.values import Handoff
 
 JOB_NAME = "checksum"
-START, GO_ON = "start", "go on"
+# The parent's signs: begin to work; go on inside the job you wait in; and, with a job's
+# id behind it, wait inside this job.
+START, GO_ON, HOLD = "start", "go-on", "hold"
 WORK_S = 0.003
 GRACE_S = 5.0
 # Long past the end of any demo: a worker that is never told to go on must end too.
@@ -38,7 +40,11 @@ HOLD_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orders:
-    """What a worker process is to do; `holds` says that it waits inside its first job."""
+    """
+    What a worker process is to do.
+
+    One that `holds` waits inside its first job, and then acknowledges it straight away.
+    """
 
     url: str
     table_prefix: str
@@ -55,7 +61,8 @@ class Child:
         self._orders = orders
         self._place = Place(orders.url, orders.table_prefix)
         self._signs = {START: threading.Event(), GO_ON: threading.Event()}
-        self._hold = threading.Lock()
+        self._first = threading.Lock()
+        self._to_hold: set[str] = set()
         self._ended = False
         app = JobApp(self._place.store)
         app.job(JOB_NAME)(self.checksum)
@@ -87,26 +94,31 @@ class Child:
         context = current_job()
         found = digest(Path(self._orders.root, path))
         time.sleep(WORK_S)  # stands for what a real job waits for
-        if self._orders.holds and self._hold.acquire(blocking=False):
-            self._hold_on(context.handoff)
+        if self._orders.holds and self._first.acquire(blocking=False):
+            self._hold(context.handoff)
+            self._acknowledge_late(context.handoff)
+        elif context.job.id in self._to_hold:
+            self._hold(context.handoff)
         with (
             self._place.store.engine.connect() as connection,
             context.transaction(connection),
         ):
             self._place.add_result(connection, context.handoff, found)
 
-    def _hold_on(self, handoff: Handoff) -> None:
+    def _hold(self, handoff: Handoff) -> None:
+        """Wait inside the job until the parent says to go on."""
+        tell("holding", job_id=handoff.job.id, handoff_id=handoff.handoff_id)
+        self._signs[GO_ON].wait(HOLD_S)
+
+    def _acknowledge_late(self, handoff: Handoff) -> None:
         """
-        Wait inside the job for the parent, and then acknowledge late.
+        Say that the job is done, and tell the parent the answer.
 
         Straight to the database: the heartbeat may learn of the loss just before, and
         the worker would not ask any more.
         """
-        job_id, handoff_id = handoff.job.id, handoff.handoff_id
-        tell("holding", job_id=job_id, handoff_id=handoff_id)
-        self._signs[GO_ON].wait(HOLD_S)
-        ack = self._place.store.complete(job_id, handoff_id)
-        tell("late", handoff_id=handoff_id, result=ack.result)
+        ack = self._place.store.complete(handoff.job.id, handoff.handoff_id)
+        tell("late", handoff_id=handoff.handoff_id, result=ack.result)
 
     def tell_event(self, event: WorkerEvent) -> None:
         """Tell the parent what the demo counts."""
@@ -122,7 +134,11 @@ class Child:
 
     def _listen(self) -> None:
         for line in sys.stdin:
-            self._signs[line.strip()].set()
+            sign, *job_ids = line.split()
+            if sign == HOLD:
+                self._to_hold.update(job_ids)
+            else:
+                self._signs[sign].set()
         self._ended = True
         for sign in self._signs.values():
             sign.set()
@@ -134,11 +150,6 @@ class Child:
 def tell(kind: str, **details: str | None) -> None:
     """Write one line, at once and whole, whatever happens to this process next."""
     os.write(1, (json.dumps({"kind": kind, **details}) + "\n").encode())
-
-
-def encode(orders: Orders) -> str:
-    """Return the first line of a child's input."""
-    return json.dumps(asdict(orders)) + "\n"
 
 
 def main() -> None:

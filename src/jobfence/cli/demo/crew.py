@@ -12,12 +12,13 @@ import threading
 import time
 
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import NotRequired, Self, TypedDict
 
 import jobfence
 
-from jobfence.cli.demo.child import Orders, encode
+from jobfence.cli.demo.child import Orders
 from jobfence.cli.demo.interruption import uninterrupted
 from jobfence.cli.failures import CommandFailed
 
@@ -59,13 +60,13 @@ class Process:
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        self.tell(encode(orders))
+        self.tell(json.dumps(asdict(orders)))
 
-    def tell(self, line: str) -> None:
+    def tell(self, *words: str) -> None:
         """Send a line; one that has ended does not hear it."""
         assert self._popen.stdin is not None
         with contextlib.suppress(OSError, ValueError):
-            self._popen.stdin.write(line)
+            self._popen.stdin.write(" ".join(words) + "\n")
             self._popen.stdin.flush()
 
     def send(self, number: signal.Signals) -> None:
@@ -152,16 +153,22 @@ class Crew:
     def wait_for(
         self, what: str, reached: Callable[[], bool], timeout_s: float
     ) -> None:
-        """Wait for something; `CommandFailed` if it does not come, or a worker ends."""
+        """Wait for something; `CommandFailed` if it does not come."""
+        if not self.wait_until(reached, timeout_s):
+            raise CommandFailed(f"{what} did not come within {timeout_s:g} s")
+
+    def wait_until(self, reached: Callable[[], bool], timeout_s: float) -> bool:
+        """Wait for something; whether it came. `CommandFailed` if a worker ends."""
         deadline = time.monotonic() + timeout_s
         while not reached():
             self._check_all_alive()
             if time.monotonic() > deadline:
-                raise CommandFailed(f"{what} did not come within {timeout_s:g} s")
+                return False
             self.listen(0.05)
+        return True
 
     def told(self, kind: str, process: Process | None = None) -> list[Message]:
-        """Return the messages of a kind."""
+        """Return the messages of a kind, all or one worker's."""
         return [
             each
             for each in self.messages

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from jobfence.cli.demo.child import GO_ON, JOB_NAME, START, Orders
+from jobfence.cli.demo.child import GO_ON, HOLD, JOB_NAME, START, Orders
 from jobfence.cli.demo.crew import Crew, Message, Process
 from jobfence.cli.demo.files import File
 from jobfence.cli.demo.place import LEASE_MS, Place
@@ -18,8 +18,9 @@ from jobfence.statemachine.values import AckResult
 
 START_S = 30.0
 FINISH_S = 120.0
-OVERTAKEN_S = LEASE_MS / 1000 + 2.5
+TAKEN_S = LEASE_MS / 1000 + 5.0
 TRIES = 5
+HOLDERS = ("the one that is killed", "the one that is stopped")
 CONCURRENCY = 4
 Say = Callable[[str], None]
 Advance = Callable[[int], None]
@@ -48,14 +49,17 @@ class Stage:
 
     def play(self, files: tuple[File, ...], workers: int, advance: Advance) -> Played:
         """Run all jobs, with both accidents on the way."""
+        # The first two are those of the accidents: they come first again when they are
+        # recovered, and not behind all others.
         ids = self._place.store.enqueue_many(
-            JobRequest(JOB_NAME, (file.path,)) for file in files
+            JobRequest(JOB_NAME, (file.path,), priority=int(number < len(HOLDERS)))
+            for number, file in enumerate(files)
         )
         self._jobs = dict(zip(ids, files, strict=True))
-        holders = [self._hire(holds=True), self._hire(holds=True)]
-        others = [self._hire() for _ in range(workers - 2)]
+        holders = [self._hire(holds=True) for _ in HOLDERS]
+        others = [self._hire() for _ in range(workers - len(HOLDERS))]
         for process in holders:
-            process.tell(f"{START}\n")
+            process.tell(START)
         # With a single file only one of them gets a job, and the other one after it.
         self._crew.wait_for(
             "the first job", lambda: bool(self._crew.told("holding")), START_S
@@ -64,11 +68,8 @@ class Stage:
         victim, sleeper = sorted(holders, key=lambda each: each.worker_id != first)
         self._kill(victim)
         others.append(self._hire())  # what a supervisor would do
-        held = self._held_by(sleeper)
-        for process in others:  # only now: they might leave the sleeper no job
-            process.tell(f"{START}\n")
-        self._overtake(sleeper, held)
-        self._finish(sleeper, advance)
+        self._overtake(sleeper, others)
+        self._finish(advance)
         return Played(
             jobs=self._jobs,
             recovered_after_kill=self._recovered_from(victim),
@@ -106,36 +107,57 @@ class Stage:
         self._crew.kill(process)
         self._say(f"killed {process.worker_id} in the middle of {self._path(held)}")
 
-    def _overtake(self, process: Process, held: Message) -> None:
+    def _overtake(self, sleeper: Process, others: list[Process]) -> None:
         """
-        Stop a worker until its lease has run out and its job was taken from it.
+        Stop a worker until another one is inside its job, and let it acknowledge then.
+
+        Only the claim's id can tell the two apart: the job is handed off, and both
+        believe that it is theirs.
+        """
+        held = self._held_by(sleeper)
+        for process in others:  # not before: they might leave the sleeper no job
+            process.tell(HOLD, held["job_id"])
+            process.tell(START)
+        self._say(f"stopped {sleeper.worker_id} in the middle of {self._path(held)}")
+        taker = self._wait_for_taker(sleeper, held, others)
+        self._say(f"{taker.worker_id} took that job over; {sleeper.worker_id} goes on")
+        sleeper.tell(GO_ON)
+        self._crew.wait_for(
+            f"the late acknowledgement of {sleeper.worker_id}",
+            lambda: bool(self._crew.told("late", sleeper)),
+            START_S,
+        )
+        answer = self._crew.told("late", sleeper)[0]["result"]
+        self._say(f"{sleeper.worker_id} says it is done; answer: {answer}")
+        taker.tell(GO_ON)
+
+    def _wait_for_taker(
+        self, sleeper: Process, held: Message, others: list[Process]
+    ) -> Process:
+        """
+        Keep a worker stopped until another one has its job.
 
         If it was stopped in the middle of a heartbeat's transaction, its locks keep the
         others from the job: it is let go on for a moment, and stopped again.
         """
-        self._say(f"stopped {process.worker_id} in the middle of {self._path(held)}")
         for _ in range(TRIES):
-            process.send(signal.SIGSTOP)
-            overtaken = self._is_taken_from(held)
-            if overtaken:
-                process.tell(f"{GO_ON}\n")
-            process.send(signal.SIGCONT)
-            if overtaken:
-                self._say(f"its job was taken from {process.worker_id}; it goes on")
-                return
+            sleeper.send(signal.SIGSTOP)
+            self._crew.wait_until(lambda: bool(self._takers(held, others)), TAKEN_S)
+            sleeper.send(signal.SIGCONT)
+            for taker in self._takers(held, others):
+                return taker
             time.sleep(0.1)
-        raise CommandFailed(f"{process.worker_id} was stopped, but kept its job")
+        raise CommandFailed(f"{sleeper.worker_id} was stopped, but kept its job")
 
-    def _is_taken_from(self, held: Message) -> bool:
-        deadline = time.monotonic() + OVERTAKEN_S
-        while time.monotonic() < deadline:
-            job = self._place.store.get(held["job_id"])
-            if job is None or job.handoff_id != held["handoff_id"]:
-                return True
-            time.sleep(0.05)
-        return False
+    def _takers(self, held: Message, others: list[Process]) -> list[Process]:
+        return [
+            process
+            for process in others
+            for each in self._crew.told("holding", process)
+            if each["job_id"] == held["job_id"]
+        ]
 
-    def _finish(self, sleeper: Process, advance: Advance) -> None:
+    def _finish(self, advance: Advance) -> None:
         def done() -> bool:
             counts = self._place.store.counts()
             advance(counts[JobStatus.COMPLETED])
@@ -143,13 +165,6 @@ class Stage:
             return ended >= len(self._jobs)
 
         self._crew.wait_for("the end of all jobs", done, FINISH_S)
-        self._crew.wait_for(
-            f"the late acknowledgement of {sleeper.worker_id}",
-            lambda: bool(self._crew.told("late", sleeper)),
-            START_S,
-        )
-        late = self._crew.told("late", sleeper)[0]
-        self._say(f"{sleeper.worker_id} acknowledged late; answer: {late['result']}")
         self._crew.stop()
         for text in sorted({each["text"] for each in self._crew.told("error")}):
             self._say(f"a worker met an error, and went on: {text}")
