@@ -22,7 +22,7 @@ from sqlalchemy.exc import DBAPIError
 
 from jobfence.statemachine.errors import IncompatibleSchema
 from jobfence.store.dialects.base import Fault, Room
-from jobfence.store.dialects.naming import is_mariadb
+from jobfence.store.dialects.naming import MYSQL_NAMES, is_mariadb
 
 _NOW = text(
     "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) DIV 1000"
@@ -71,11 +71,13 @@ class MySQLRoom(Room):
         (key,) = table.primary_key.columns
         found = best.with_only_columns(key).limit(bindparam("look_limit"))
         first = found.subquery("best")
+        rows = select(table).select_from(first.join(table, key == first.c[key.name]))
+        for name in MYSQL_NAMES:
+            # A small table would be read as a whole into a buffer, in its own order.
+            rows = rows.with_hint(table, "FORCE INDEX (PRIMARY)", name)
         return (
-            select(table)
-            .select_from(first.join(table, key == first.c[key.name]))
             # From the rows found to the table, one by one, until there are enough.
-            .prefix_with("STRAIGHT_JOIN")
+            rows.prefix_with("STRAIGHT_JOIN")
             .where(*still)
             .limit(bindparam("row_limit"))
             .with_for_update(skip_locked=True)
