@@ -18,26 +18,26 @@ def counter(tx: Tx, statement: Update, key: str, action: str, **values: Any) -> 
     return bool(changed)
 
 
-def make_counter(tx: Tx, key: str, cap: int) -> bool:
-    """Insert a counter at zero if there is none; say whether this call may have."""
-    statement = tx.room.insert_if_missing(tx.schema.concurrency)
-    made = bool(
-        tx.changed(
-            statement, concurrency_key=key, max_concurrency=cap, active_count=0, rev=0
-        )
+def make_counter(tx: Tx, key: str, cap: int) -> None:
+    """Insert a counter at zero if there is none."""
+    tx.run(
+        tx.room.insert_if_missing(tx.schema.concurrency),
+        concurrency_key=key,
+        max_concurrency=cap,
+        active_count=0,
+        rev=0,
     )
-    if made and tx.journal is not None:
+    if tx.journal is not None:
         _note_creation(tx, key)
-    return made
 
 
 def _note_creation(tx: Tx, key: str) -> None:
     """
     Note a counter as made, unless somebody else made it and has noted that.
 
-    MariaDB cannot tell an INSERT from one that found a row. Either way the row is
-    locked now, so whoever made it has committed, note and all. The key may also have
-    had a counter that was deleted: the new one goes on from its revisions.
+    Not every database tells an INSERT from one that found a row. One that found a row
+    has waited for whoever made it to commit, note and all. The key may also have had a
+    counter that was deleted: the new one goes on from its revisions.
     """
     last = tx.scalar(
         tx.latest(journals.last_rev(tx.schema)),
