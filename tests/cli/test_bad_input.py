@@ -232,6 +232,20 @@ def test_a_full_disk_exits_1_and_nothing_is_half_written(
         assert connection.execute("SELECT name FROM sqlite_master").fetchall() == []
 
 
+def test_what_a_database_refuses_for_reasons_of_its_own_exits_1(
+    jobfence: Runner, url: str, store: SqlJobStore, tmp_path: Path
+) -> None:
+    with database(tmp_path / "jobs.db") as connection:
+        connection.execute(
+            "CREATE TRIGGER closed BEFORE INSERT ON jobfence_queues "
+            "BEGIN SELECT RAISE(ABORT, 'closed for today'); END"
+        )
+    ran = jobfence("pause", "q", "--url", url)
+    assert ran.sentence() == "the database did not do it: closed for today"
+    assert ran.code == 1
+    assert store.queue_stats() == []
+
+
 def test_an_error_nobody_thought_of_is_a_sentence_too_and_shown_on_request(
     jobfence: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from sqlalchemy import create_engine, inspect
 
+from jobfence.cli.demo import files, stage
 from tests.cli.support import Runner, run_process
 
 WANTED = {
@@ -121,7 +122,9 @@ def test_without_the_comparison_of_the_handoff_the_demo_fails(
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     ran = jobfence("demo", str(folder))
     assert ran.code == 1
-    assert re.search("^demo-[12] says it is done; answer: accepted$", ran.out, re.M)
+    assert re.search(
+        "^demo-[12] says it is done; answer: accepted$", ran.out, re.MULTILINE
+    )
     assert ran.err == "jobfence: jobs were lost; a late acknowledgement was accepted\n"
 
 
@@ -219,3 +222,30 @@ def test_the_environment_does_not_choose_the_demos_database(
     nobody = "postgresql://u@127.0.0.1:9/db"
     ran = run_process("demo", str(folder), "--json", JOBFENCE_URL=nobody)
     check(ran.json())
+
+
+def test_files_that_were_left_out_are_told(
+    jobfence: Runner, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "MOST_FILES", 2)
+    ran = jobfence("demo", str(folder))
+    assert ran.code == 0
+    assert ran.out.splitlines()[1].startswith("left out: 4 files")
+
+
+def test_a_worker_that_keeps_its_job_although_stopped_ends_the_demo(
+    jobfence: Runner, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stage, "TAKEN_S", 0)  # shorter than any lease
+    ran = jobfence("demo", str(folder), "--json")
+    assert re.fullmatch("demo-[12] was stopped, but kept its job", ran.sentence())
+    assert ran.code == 1
+
+
+def test_where_processes_cannot_be_stopped_it_says_so(
+    jobfence: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(signal, "SIGSTOP")
+    ran = jobfence("demo")
+    assert ran.sentence() == "the demo needs the signals SIGKILL and SIGSTOP of POSIX"
+    assert ran.code == 1

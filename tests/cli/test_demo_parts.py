@@ -7,6 +7,7 @@ import queue
 import signal
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from jobfence.cli.demo import files
 from jobfence.cli.demo.child import GO_ON, HOLD, START, Orders
 from jobfence.cli.demo.crew import Crew, Message, Process
 from jobfence.cli.demo.files import Digest, File, digest, find
+from jobfence.cli.demo.interruption import ended_by_signals, uninterrupted
 from jobfence.cli.demo.place import Place
 from jobfence.cli.demo.stage import Played
 from jobfence.cli.demo.verdict import Verdict, judge
@@ -304,3 +306,38 @@ def test_a_job_that_is_to_be_held_is_held_until_the_sign(
         )
         crew.stop()
         assert crew.told("late") == []
+
+
+def test_signals_wait_for_the_end_of_a_block_that_must_not_be_interrupted() -> None:
+    reached = []
+
+    def play() -> None:
+        with ended_by_signals():
+            with uninterrupted():
+                with uninterrupted():
+                    signal.raise_signal(signal.SIGTERM)
+                    signal.raise_signal(signal.SIGINT)
+                    reached.append("the end of the inner block")
+                reached.append("the end of the outer block")
+            reached.append("what comes behind it")
+
+    with pytest.raises(KeyboardInterrupt):
+        play()
+    assert reached == ["the end of the inner block", "the end of the outer block"]
+    with uninterrupted():
+        pass  # nothing is left waiting
+
+
+def test_signal_handlers_are_put_back_and_left_alone_in_other_threads() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(SystemExit) as end, ended_by_signals():
+        signal.raise_signal(signal.SIGTERM)
+    assert end.value.code == 143
+    assert signal.getsignal(signal.SIGTERM) is before
+
+    def elsewhere() -> object:
+        with ended_by_signals():
+            return signal.getsignal(signal.SIGTERM)
+
+    with ThreadPoolExecutor() as pool:
+        assert pool.submit(elsewhere).result() is before

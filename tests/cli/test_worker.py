@@ -89,6 +89,14 @@ def test_the_line_that_failed_is_named(jobfence: Runner, shop: Path) -> None:
     assert f"({shop / 'raises.py'}, line 1)" in ran.sentence()
 
 
+def test_ctrl_c_while_the_app_is_imported_exits_130(
+    jobfence: Runner, shop: Path
+) -> None:
+    (shop / "interrupted.py").write_text("raise KeyboardInterrupt")
+    ran = jobfence("worker", "--app", "interrupted:app")
+    assert (ran.code, ran.sentence()) == (130, "interrupted")
+
+
 def test_the_current_directory_is_looked_in_once(shop: Path) -> None:
     for _ in range(2):
         assert loading.load("--app", "shop:nothing") == 3
