@@ -175,6 +175,8 @@ def test_a_stop_that_comes_during_a_start_wins(step: str) -> None:
     assert worker.state.name == "STOPPED"
     assert world.status(job_id) is JobStatus.QUEUED
     assert world.seen.of(WorkerStarted) == []
+    after = PREPARING[PREPARING.index(step) + 1 :]
+    assert [world.staged.calls[name] for name in after] == [0] * len(after)
 
 
 def test_a_start_adopts_the_policies_of_its_store() -> None:

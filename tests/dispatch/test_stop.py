@@ -260,6 +260,21 @@ def test_stopping_a_worker_that_was_never_started_does_nothing(world: World) -> 
     assert world.seen.events == []
 
 
+def test_a_stopped_worker_leaves_no_thread_that_uses_the_store(world: World) -> None:
+    before = {thread.ident for thread in threading.enumerate()}
+
+    def mine() -> set[str]:
+        return {each.name for each in threading.enumerate() if each.ident not in before}
+
+    with world.running():
+        assert mine() == {
+            "jobfence-dispatcher",
+            "jobfence-heartbeat",
+            "jobfence-maintenance",
+        }
+    assert not mine() - {"jobfence-close"}
+
+
 def test_a_stopped_worker_can_be_started_again(world: World) -> None:
     runs: list[str] = []
     world.app.job("n")(lambda: runs.append("run"))

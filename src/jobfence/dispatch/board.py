@@ -110,12 +110,19 @@ class Board:
             self._changed.wait_for(self._has_news, min(seconds, LONGEST_WAIT_S))
             self._poked = False
 
+    def idle(self) -> bool:
+        """Whether nothing runs, and the last look found nothing more."""
+        with self._changed:
+            return self._closed or (
+                self._quiet and not (self._woken or self._runs or self._finished)
+            )
+
     def wait_idle(self, timeout_s: float | None) -> bool:
         """Sleep until nothing runs and a look that began after this call found none."""
         with self._changed:
             self._woken = True
             self._changed.notify_all()
-            return self._changed.wait_for(self._is_idle, _bounded(timeout_s))
+            return self._changed.wait_for(self.idle, _bounded(timeout_s))
 
     @property
     def stuck(self) -> bool:
@@ -143,11 +150,6 @@ class Board:
         # A wake-up is no news while every slot is taken: it is kept for later.
         can_claim = self._woken and len(self._runs) < self._concurrency
         return bool(self._finished) or self._poked or can_claim
-
-    def _is_idle(self) -> bool:
-        return self._closed or (
-            self._quiet and not self._woken and not self._runs and not self._finished
-        )
 
 
 def _bounded(timeout_s: float | None) -> float | None:
