@@ -1,11 +1,14 @@
 """Every fault of the catalogue is found, by the layer that is named."""
 
+from pathlib import Path
+
 import pytest
 
 from hypothesis import settings
 
 from jobfence.conformance.faults import CATALOGUE, Fault, FaultySuite
 from jobfence.conformance.faults.base import Faulty
+from jobfence.conformance.faults.page import page
 from jobfence.conformance.layers import EXAMPLES, MATRIX, first_failure
 from jobfence.conformance.stateful.machine import run_stateful, usual_settings
 from jobfence.conformance.stateful.twins import Divergence
@@ -73,3 +76,10 @@ def test_the_layers_find_nothing_in_a_store_without_fault() -> None:
 def test_there_are_enough_faults_and_no_two_alike() -> None:
     assert len(CATALOGUE) >= 60
     assert len({fault.name for fault in CATALOGUE}) == len(CATALOGUE)
+
+
+def test_the_page_of_faults_is_as_the_catalogue() -> None:
+    written = Path(__file__).parent.parent / "docs" / "conformance-faults.md"
+    assert written.read_text() == page(CATALOGUE), (
+        "run: python -m jobfence.conformance.faults > docs/conformance-faults.md"
+    )

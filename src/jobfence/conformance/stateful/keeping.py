@@ -60,7 +60,9 @@ class Keeping(Handing):
     @rule(who=draw.INSTANCES, seed=st.integers(0, 2**20))
     def operate(self, who: int, seed: int) -> None:
         random = Random(seed)
-        choices = ["set_concurrency", "reconcile_active_concurrency", "refuse"]
+        choices = ["set_concurrency", "refuse"]
+        if self.pair.has(Capability.COUNTER_ROWS):
+            choices.append("reconcile_active_concurrency")
         if self.pair.has(Capability.PAUSE):
             choices += ["pause_queue", "resume_queue", "resume_queue"]
         if self.pair.has(Capability.RETENTION):

@@ -1,0 +1,44 @@
+"""The adapter that the documentation shows is certified as it stands there."""
+
+import importlib.util
+import sys
+
+from pathlib import Path
+from types import ModuleType
+
+EXAMPLES = Path(__file__).parent.parent / "docs" / "examples"
+PAGE = EXAMPLES.parent / "write-an-adapter.md"
+
+
+def load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+load("file_store")
+TestFileJobStore = load("test_file_store").TestFileJobStore
+
+
+def test_the_page_shows_these_very_files() -> None:
+    page = PAGE.read_text()
+    for name in ("file_store.py", "test_file_store.py"):
+        assert f"examples/{name}" in page
+
+
+def test_what_a_crash_left_behind_half_written_never_was(tmp_path: Path) -> None:
+    store = sys.modules["file_store"].FileJobStore(tmp_path / "jobs")
+    job_id = store.enqueue("mail")
+    whole = (tmp_path / "jobs").read_bytes()
+    other = store.enqueue("mail")
+    line = (tmp_path / "jobs").read_bytes()[len(whole) :]
+    (tmp_path / "jobs").write_bytes(whole + line[: len(line) // 2])
+    again = sys.modules["file_store"].FileJobStore(tmp_path / "jobs")
+    assert [job.id for job in again.list_jobs()] == [job_id]
+    assert again.get(other) is None
+    third = again.enqueue("mail")
+    assert [job.id for job in again.list_jobs()] == [job_id, third]
