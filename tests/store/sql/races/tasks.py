@@ -1,0 +1,1 @@
+"""What the tests let other processes do; each opens its own store."""
