@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Sequence
 
 from jobfence import __version__
-from jobfence.cli import conform, demo, diagram, operations, worker
+from jobfence.cli import audit, conform, demo, diagram, operations, worker
 from jobfence.cli.arguments import Parser
 from jobfence.cli.failures import (
     FOUND_WRONG,
@@ -65,7 +65,7 @@ def make_parser() -> Parser:
     commands = parser.add_subparsers(
         title="commands", metavar="COMMAND", required=True, parser_class=Parser
     )
-    for module in (demo, worker, operations, conform, diagram):
+    for module in (demo, worker, operations, audit, conform, diagram):
         module.register(commands)
     return parser
 

@@ -15,12 +15,15 @@ if TYPE_CHECKING:
     from jobfence.store.sql.store import SqlJobStore
 
 
-def make_store(args: argparse.Namespace) -> "SqlJobStore":
+def make_store(args: argparse.Namespace, *, journal: bool = False) -> "SqlJobStore":
     """Make the store of a command's options; nothing is opened yet."""
     from jobfence.store.sql.store import SqlJobStore  # noqa: PLC0415  SQLAlchemy
 
     return SqlJobStore(
-        database_url(args), table_prefix=args.table_prefix, schema=args.schema
+        database_url(args),
+        table_prefix=args.table_prefix,
+        schema=args.schema,
+        journal=journal,
     )
 
 
@@ -31,17 +34,27 @@ def open_store(
     """
     Open the store of a command's options, and close it at the end.
 
-    Only with `create` are tables made: a mistyped URL must not make a database.
+    Only with `create` are tables made: a mistyped URL must not make a database. Where a
+    journal has begun, it is kept: an audit would find writes that it does not know.
     """
     store = make_store(args)
     try:
         with told_with_url(args.url):
             if not create:
                 _refuse_new_file(store)
+            if _has_journal(store):
+                store.close()
+                store = make_store(args, journal=True)
             store.ensure_ready(create=create)
             yield store
     finally:
         store.close()
+
+
+def _has_journal(store: "SqlJobStore") -> bool:
+    from jobfence.store.sql.auditing import has_journal  # noqa: PLC0415  SQLAlchemy
+
+    return has_journal(store)
 
 
 @contextmanager

@@ -6,8 +6,11 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, Table
 
+from jobfence.store.sql import journal
+from jobfence.store.sql.runner import OwnRunner, Ready
 from jobfence.store.sql.statements import journals
 from jobfence.store.sql.store import SqlJobStore
+from jobfence.store.sql.tx import Settings
 
 PAGE = 1000
 
@@ -20,12 +23,6 @@ class Snapshot:
     def __init__(self, connection: Connection, store: SqlJobStore) -> None:
         self._connection = connection
         self._schema = store.tables
-
-    @property
-    def has_journal(self) -> bool:
-        """Whether any store has begun a journal here."""
-        found = self._connection.execute(journals.anything(self._schema.journal))
-        return found.first() is not None
 
     def entries(self) -> Iterator[Row]:
         """Return the journal's rows."""
@@ -68,6 +65,15 @@ class Snapshot:
             behind = {name: rows[-1][column] for name, column in place.items()}
 
 
+def has_journal(store: SqlJobStore) -> bool:
+    """Whether any store has begun a journal here. Makes nothing ready."""
+    return OwnRunner(store.engine, _settings(store), Ready()).look(journal.is_there)
+
+
+def _settings(store: SqlJobStore) -> Settings:
+    return store._settings  # noqa: SLF001  of this package
+
+
 @contextmanager
 def snapshot(store: SqlJobStore) -> Iterator[Snapshot]:
     """
@@ -75,7 +81,7 @@ def snapshot(store: SqlJobStore) -> Iterator[Snapshot]:
 
     It holds no locks: the store goes on being used meanwhile.
     """
-    room = store.room
+    room = _settings(store).room
     with store.engine.connect() as plain:
         connection = plain
         if room.isolation is not None:

@@ -18,6 +18,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from sqlalchemy import inspect
+
 from jobfence.statemachine.table import Transition
 from jobfence.store.notes import JOINT, WHOLE, Action, Entity
 from jobfence.store.sql.rows import Row
@@ -144,6 +146,14 @@ class Journal:
                 "post": None if row is None else _text(row),
             }
         )
+
+
+def is_there(tx: Any) -> bool:
+    """Whether there is a journal with anything in it; the table may be missing."""
+    table = tx.schema.journal
+    if not inspect(tx.connection).has_table(table.name, schema=table.schema):
+        return False
+    return bool(tx.rows(journals.anything(table)))
 
 
 def has_begun(tx: Any) -> bool:

@@ -160,6 +160,10 @@ class OwnRunner:
             self._ready.wake()
         return result
 
+    def look(self, work: Callable[[Tx], T]) -> T:
+        """Look at a database that may not be ready."""
+        return self._until_done(Call(work, Mode.READ))[0]
+
     def make_ready(self) -> None:
         """Find or make the tables, if this store has not yet."""
         if not self._ready.done:

@@ -16,7 +16,6 @@ from jobfence.statemachine.retry import RetryPolicy, SteppedRetry
 from jobfence.store.contract import (
     DEFAULT_LEASE_MS,
 )
-from jobfence.store.dialects.base import Room
 from jobfence.store.dialects.engines import guard_against_fork, make_engine
 from jobfence.store.dialects.rooms import room_for
 from jobfence.store.sql.methods.core import CoreMethods
@@ -143,11 +142,6 @@ class SqlJobStore(CoreMethods, ConcurrencyMethods, ScheduleMethods, OperationsMe
     def engine(self) -> Engine:
         """The engine in use."""
         return self._engine
-
-    @property
-    def room(self) -> Room:
-        """What is particular to the database."""
-        return self._settings.room
 
     @property
     def tables(self) -> Schema:

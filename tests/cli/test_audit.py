@@ -1,0 +1,206 @@
+"""`jobfence audit`: what it says of a right database, of a wrong one, and of none."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from sqlalchemy import create_engine
+
+from jobfence import SqlJobStore
+from tests.cli.support import Runner
+
+
+@pytest.fixture
+def noted(url: str) -> Iterator[SqlJobStore]:
+    """Give a store that keeps a journal."""
+    store = SqlJobStore(url, journal=True)
+    store.ensure_ready()
+    yield store
+    store.close()
+
+
+def work(store: SqlJobStore) -> str:
+    """Let a keyed job be handed off and complete, and another be handed off."""
+    capped = {"concurrency_key": "k", "max_concurrency": 2}
+    for _ in range(2):
+        store.enqueue("work", **capped)  # type: ignore[arg-type]
+    first, second = store.claim(2)
+    store.complete(first.job.id, first.handoff_id)
+    return second.job.id
+
+
+def edit(url: str, statement: str, *values: str) -> None:
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        connection.exec_driver_sql(statement, values)
+    engine.dispose()
+
+
+def test_a_right_journal_is_ok(jobfence: Runner, url: str, noted: SqlJobStore) -> None:
+    work(noted)
+
+    ran = jobfence("audit", "--url", url)
+
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.splitlines() == [
+        # One says how the journal began; two jobs twice handed off, one ended; the
+        # counter was made, raised and lowered.
+        (
+            "OK: 9 entries of the journal, written by 5 transactions, and the tables "
+            "are what they lead to"
+        ),
+        "5 transitions of 2 jobs; 1 counters, 0 schedule keys",
+    ]
+
+
+def test_the_first_impossible_event_is_named(
+    jobfence: Runner, url: str, noted: SqlJobStore
+) -> None:
+    job_id = work(noted)
+    edit(url, "UPDATE jobfence_jobs SET attempts = 1 WHERE id = ?", job_id)
+    (held,) = noted.handoffs_for_worker("local")
+    noted.complete(held.job.id, held.handoff_id)
+
+    ran = jobfence("audit", "--url", url)
+
+    assert (ran.code, ran.err) == (1, "")
+    lines = ran.out.splitlines()
+    assert lines[0].startswith("impossible: event 9 of 11, in transaction ")
+    assert lines[0].endswith(f": job {job_id}, revision 2, complete:complete")
+    assert lines[1:] == [
+        "rule:       M3",
+        "expected:   attempts still 0: complete leaves it",
+        "seen:       1",
+    ]
+
+
+def test_a_row_that_is_not_what_the_journal_leads_to_is_named(
+    jobfence: Runner, url: str, noted: SqlJobStore
+) -> None:
+    job_id = work(noted)
+    edit(url, "UPDATE jobfence_jobs SET priority = 1 WHERE id = ?", job_id)
+
+    ran = jobfence("audit", "--url", url)
+
+    assert ran.code == 1
+    assert ran.out.splitlines() == [
+        f"impossible: job {job_id} as it stands",
+        "rule:       journal",
+        "expected:   priority 0, as last noted",
+        "seen:       1: a write that was not noted",
+    ]
+
+
+def test_json_says_the_same(jobfence: Runner, url: str, noted: SqlJobStore) -> None:
+    job_id = work(noted)
+    counts = {
+        "entries": 9,
+        "transactions": 5,
+        "transitions": 5,
+        "jobs": 2,
+        "counters": 1,
+        "schedule_keys": 0,
+    }
+    assert jobfence("audit", "--url", url, "--json").json() == {
+        "ok": True,
+        "journal": True,
+        "counts": counts,
+        "earlier": 0,
+        "impossible": None,
+    }
+    edit(url, "UPDATE jobfence_concurrency SET active_count = 2")
+
+    ran = jobfence("audit", "--url", url, "--json")
+
+    assert ran.code == 1
+    assert '"entity": "counter"' in ran.out
+    assert '"expected": "active_count 1, as last noted"' in ran.out
+    assert job_id not in ran.out
+
+
+def test_a_database_without_a_journal_says_so_and_its_tables_are_checked(
+    jobfence: Runner, url: str, store: SqlJobStore
+) -> None:
+    work(store)
+
+    ran = jobfence("audit", "--url", url)
+
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.splitlines() == [
+        (
+            "this database has no journal (a store writes one with journal=True); only "
+            "the tables as they stand were checked"
+        ),
+        "OK",
+    ]
+    assert jobfence("audit", "--url", url, "--json").json() == {
+        "ok": True,
+        "journal": False,
+        "problems": [],
+    }
+
+
+def test_what_is_wrong_in_tables_without_a_journal_is_listed(
+    jobfence: Runner, url: str, store: SqlJobStore
+) -> None:
+    work(store)
+    edit(url, "UPDATE jobfence_concurrency SET active_count = 2")
+    for number in range(25):
+        edit(
+            url,
+            "INSERT INTO jobfence_concurrency (concurrency_key, max_concurrency, "
+            "active_count) VALUES (?, 1, 1)",
+            f"x{number:02}",
+        )
+
+    ran = jobfence("audit", "--url", url)
+
+    assert (ran.code, ran.err) == (1, "")
+    lines = ran.out.splitlines()
+    assert len(lines) == 1 + 20 + 2
+    assert lines[1] == (
+        "counter 'k': rule C5: expected active 1: so many jobs of this key are handed "
+        "off; seen active 2"
+    )
+    assert lines[-2:] == ["and 6 more", "26 problems"]
+
+
+def test_rows_from_before_the_journal_are_counted(
+    jobfence: Runner, url: str, store: SqlJobStore
+) -> None:
+    work(store)
+    later = SqlJobStore(url, journal=True)
+    later.enqueue("work")
+    later.close()
+
+    ran = jobfence("audit", "--url", url)
+
+    assert ran.code == 0
+    assert ran.out.splitlines()[-1] == (
+        "3 rows were there before the journal began: what they were then is not known"
+    )
+
+
+def test_what_other_commands_change_is_noted_too(
+    jobfence: Runner, url: str, noted: SqlJobStore
+) -> None:
+    job_id = noted.enqueue("work")
+    assert jobfence("cancel", job_id, "--url", url).code == 0
+    assert jobfence("requeue", job_id, "--url", url).code == 0
+    assert jobfence("prune", "--cancelled", "0ms", "--url", url).code == 0
+    edit(url, "DROP TABLE jobfence_schedule_keys")
+    assert jobfence("migrate", "--url", url).code == 0
+
+    ran = jobfence("audit", "--url", url)
+
+    assert (ran.code, ran.err) == (0, "")
+    assert "4 transitions" not in ran.out
+    assert "3 transitions of 2 jobs" in ran.out
+
+
+def test_no_database_is_made_by_looking_at_it(jobfence: Runner, url: str) -> None:
+    ran = jobfence("audit", "--url", url)
+
+    assert ran.code == 1
+    assert "there is no file" in ran.sentence()
+    assert jobfence("audit").code == 2
