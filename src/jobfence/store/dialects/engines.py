@@ -80,7 +80,13 @@ def _with_driver(url: str | URL, drivers: dict[str, tuple[str, str, str]]) -> UR
     except NoSuchModuleError:
         raise InvalidOption("url", shown, "names a driver SQLAlchemy lacks") from None
     except ImportError:
-        raise MissingDriver(shown, parsed.get_driver_name(), extra) from None
+        driver = parsed.get_driver_name()
+        raise InvalidOption(
+            "url",
+            shown,
+            f"names the driver {driver}, which is not installed; install it, or leave "
+            f"the driver out of the URL to use {module}",
+        ) from None
     return parsed
 
 
