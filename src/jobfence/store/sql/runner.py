@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from sqlalchemy import Connection, Engine, NestedTransaction
+from sqlalchemy import Connection, Dialect, Engine, NestedTransaction
 from sqlalchemy.exc import DBAPIError, TimeoutError as PoolTimeoutError
 
 from jobfence.statemachine.errors import (
@@ -183,10 +183,33 @@ class OwnRunner:
 
     def _once(self, call: Call[T], tries: Tries) -> tuple[T, bool]:
         tries.committing = False
-        with self._engine.connect() as connection:
+        with self._connect() as connection:
             return in_transaction(
                 connection, self._settings, call, before_commit=tries.commit_begins
             )
+
+    def _connect(self) -> Connection:
+        try:
+            return self._engine.connect()
+        except self._engine.dialect.loaded_dbapi.Error as error:
+            raise as_database_error(self._engine.dialect, error) from error
+
+
+def as_database_error(dialect: Dialect, error: Exception) -> Exception:
+    """
+    Wrap an error of the driver's as SQLAlchemy does, except where it forgets to.
+
+    An engine that sets the isolation level of each connection lets out as it is what
+    goes wrong then: that a pooled connection is gone, as a rule.
+    """
+    return DBAPIError.instance(
+        None,
+        None,
+        error,
+        dialect.loaded_dbapi.Error,
+        connection_invalidated=True,
+        dialect=dialect,
+    )
 
 
 def in_transaction(
@@ -197,13 +220,14 @@ def in_transaction(
     before_commit: Callable[[], None],
 ) -> tuple[T, bool]:
     """Run a call in one transaction; return its result, and whether to wake."""
-    with connection.begin() as transaction:
+    # The block commits, not a call in it: after a commit() in it that failed SQLAlchemy
+    # would give the connection back to its pool with the transaction still open.
+    with connection.begin():
         tx = Tx(connection, settings)
         begin(tx, call.mode)
         result = call.work(tx)
         tx.finish()
         before_commit()
-        transaction.commit()
     return result, tx.wake
 
 

@@ -14,6 +14,7 @@ from jobfence.store.sql.runner import (
     JoinedRunner,
     Ready,
     Tries,
+    as_database_error,
     in_transaction,
     prepare,
 )
@@ -95,8 +96,11 @@ class AsyncOwnRunner:
                 raise _Withdrawn
             tries.commit_begins()
 
-        async with self._engine.connect() as connection:
-            return await connection.run_sync(work)
+        try:
+            async with self._engine.connect() as connection:
+                return await connection.run_sync(work)
+        except self._engine.dialect.loaded_dbapi.Error as error:
+            raise as_database_error(self._engine.dialect, error) from error
 
 
 class AsyncJoinedRunner:
