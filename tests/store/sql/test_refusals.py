@@ -171,7 +171,7 @@ def test_a_file_that_is_no_database_is_unavailable(
     path = damage(tmp_path)
     before = path.read_bytes() if path.is_file() else None
     failure = unavailable(make_url(f"sqlite:///{path}"))
-    assert "the database did not do it" in str(failure)
+    assert f"the database sqlite:///{path} did not do it" in str(failure)
     assert (path.read_bytes() if path.is_file() else None) == before
 
 

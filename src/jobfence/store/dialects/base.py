@@ -6,6 +6,7 @@ from enum import Enum
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Insert, Select, Table, insert
+from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
 
 from jobfence.statemachine.clock import Clock, DatabaseClock
@@ -120,14 +121,21 @@ class Room(ABC):
     def fault(self, error: DBAPIError) -> Fault:
         """Say what kind of trouble an error is."""
 
-    def explain(self, error: DBAPIError, *, in_doubt: bool = False) -> JobfenceError:
+    def message(self, error: DBAPIError) -> str:
+        """Return the driver's words on one line."""
+        return " ".join(str(error.orig).split())
+
+    def explain(
+        self, error: DBAPIError, where: URL, *, in_doubt: bool = False
+    ) -> JobfenceError:
         """Turn an error that ends an operation into one clear sentence."""
-        detail = " ".join(str(error.orig).split())
+        shown = where.render_as_string(hide_password=True)
         tail = (
             "; the connection was lost during COMMIT, so the change may have been made"
             if in_doubt
             else ""
         )
         return StoreUnavailable(
-            f"the database did not do it: {detail}{tail}", in_doubt=in_doubt
+            f"the database {shown} did not do it: {self.message(error)}{tail}",
+            in_doubt=in_doubt,
         )

@@ -42,6 +42,7 @@ _BY_NUMBER = {
     Fault.UNAVAILABLE: (
         *(1290, 1836, 1021, 1114, 1040, 1044, 1045, 1049, 1129, 1130, 1142, 1698),
         *(2002, 2003, 2005),
+        *(1792, 1969, 3024, 1317),  # a read-only transaction; a statement cut short
     ),
 }
 _FAULTS = {number: fault for fault, all_ in _BY_NUMBER.items() for number in all_}
@@ -159,6 +160,11 @@ class MySQLRoom(Room):
         see what is committed, so what decides is read with a lock.
         """
         return connection.get_isolation_level() != "READ COMMITTED"
+
+    def message(self, error: DBAPIError) -> str:
+        """Return the server's sentence without its number."""
+        words = " ".join(map(str, getattr(error.orig, "args", ())[1:2])).split()
+        return " ".join(words) or super().message(error)
 
     def fault(self, error: DBAPIError) -> Fault:
         """Say what kind of trouble an error is, by the server's number."""

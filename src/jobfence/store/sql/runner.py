@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from sqlalchemy import Connection, Dialect, Engine, NestedTransaction
+from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError, TimeoutError as PoolTimeoutError
 
 from jobfence.statemachine.errors import (
@@ -40,6 +41,7 @@ class Tries:
     """
 
     room: Room
+    where: URL
     random: Callable[[], float] = random.random
     made: int = 0
     committing: bool = False
@@ -64,27 +66,23 @@ class Tries:
                 return longest * self.random()
             raise RetryableError(
                 f"the database asked {self.made} times to try again; nothing was "
-                f"written: {_one_line(error)}"
+                f"written: {self.room.message(error)}"
             ) from error
-        raise explained(self.room, error, in_doubt=in_doubt) from error
+        raise explained(self.room, error, self.where, in_doubt=in_doubt) from error
 
 
 def explained(
-    room: Room, error: DBAPIError, *, in_doubt: bool = False
+    room: Room, error: DBAPIError, where: URL, *, in_doubt: bool = False
 ) -> JobfenceError | DBAPIError:
     """Return what the caller gets for an error that trying again does not mend."""
     fault = room.fault(error)
     if in_doubt or fault in (Fault.UNAVAILABLE, Fault.LOST):
-        return room.explain(error, in_doubt=in_doubt)
+        return room.explain(error, where, in_doubt=in_doubt)
     if fault is Fault.SCHEMA:
         return IncompatibleSchema(
-            f"a table or column is missing: {_one_line(error)}; call ensure_ready()"
+            f"a table or column is missing: {room.message(error)}; call ensure_ready()"
         )
     return error
-
-
-def _one_line(error: DBAPIError) -> str:
-    return " ".join(str(error.orig).split())
 
 
 @dataclass(slots=True)
@@ -173,7 +171,7 @@ class OwnRunner:
             self._ready.mark()
 
     def _until_done(self, call: Call[T]) -> tuple[T, bool]:
-        tries = Tries(self._settings.room)
+        tries = Tries(self._settings.room, self._engine.url)
         while True:
             try:
                 return self._once(call, tries)
@@ -261,11 +259,13 @@ class JoinedRunner:
             self._begin()
             return self._in_savepoint(call)
         except DBAPIError as error:
-            if self._settings.room.fault(error) in _AGAIN:
+            room = self._settings.room
+            if room.fault(error) in _AGAIN:
                 raise RetryableError(
-                    f"roll this transaction back and run it again: {_one_line(error)}"
+                    f"roll this transaction back and run it again: "
+                    f"{room.message(error)}"
                 ) from error
-            raise explained(self._settings.room, error) from error
+            raise explained(room, error, self._connection.engine.url) from error
 
     def _begin(self) -> None:
         """Begin the caller's transaction if nothing did, and take its first lock."""

@@ -48,7 +48,7 @@ class AsyncOwnRunner:
         return result
 
     async def _until_done(self, call: Call[T]) -> tuple[T, bool]:
-        tries = Tries(self._settings.room)
+        tries = Tries(self._settings.room, self._engine.url)
         while True:
             try:
                 return await self._undisturbed(call, tries)
