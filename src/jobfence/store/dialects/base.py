@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from enum import Enum
 from typing import Any
 
@@ -116,6 +117,18 @@ class Room(ABC):
         """Whether the connection commits every statement by itself."""
         options = connection.get_execution_options()
         return options.get("isolation_level") == "AUTOCOMMIT"
+
+    def reading_bytes(
+        self,
+        connection: Connection,  # noqa: ARG002  for those who have to change it
+        error: DBAPIError,  # noqa: ARG002
+    ) -> AbstractContextManager[None] | None:
+        """
+        Return a context in which a damaged text comes as bytes; None if it is not that.
+
+        Only where a driver refuses the rows beside the damaged one too (M11).
+        """
+        return None
 
     @abstractmethod
     def fault(self, error: DBAPIError) -> Fault:

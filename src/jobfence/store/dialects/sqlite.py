@@ -2,6 +2,8 @@
 
 import sqlite3
 
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from sqlalchemy import Connection, Insert, Select, Table
@@ -12,6 +14,7 @@ from jobfence.statemachine.clock import Clock, DatabaseClock, SystemClock
 from jobfence.store.dialects.base import Fault, Room
 
 _PRIMARY = 0xFF
+_UNDECODED = "Could not decode to UTF-8"
 _FAULTS = {
     sqlite3.SQLITE_BUSY: Fault.RETRY,
     sqlite3.SQLITE_LOCKED: Fault.RETRY,
@@ -93,6 +96,12 @@ class SQLiteRoom(Room):
             manual and not _in_transaction(connection)
         )
 
+    def reading_bytes(
+        self, connection: Connection, error: DBAPIError
+    ) -> AbstractContextManager[None] | None:
+        """Return a context for texts that are no UTF-8: SQLite stores any bytes."""
+        return _bytes(connection) if _UNDECODED in str(error.orig) else None
+
     def fault(self, error: DBAPIError) -> Fault:
         """Say what kind of trouble an error is, by SQLite's own code."""
         code = getattr(error.orig, "sqlite_errorcode", None)
@@ -104,6 +113,24 @@ class SQLiteRoom(Room):
         if code == sqlite3.SQLITE_ERROR and any(each in message for each in _NOT_THERE):
             return Fault.SCHEMA
         return _FAULTS.get(code & _PRIMARY, Fault.OTHER)
+
+
+@contextmanager
+def _bytes(connection: Connection) -> Iterator[None]:
+    driver: Any = connection.connection.driver_connection
+    usual = driver.text_factory
+    driver.text_factory = _text_or_bytes
+    try:
+        yield
+    finally:
+        driver.text_factory = usual
+
+
+def _text_or_bytes(stored: bytes) -> str | bytes:
+    try:
+        return stored.decode()
+    except UnicodeDecodeError:
+        return stored
 
 
 def _in_transaction(connection: Connection) -> bool:

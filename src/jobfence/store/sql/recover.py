@@ -47,7 +47,8 @@ def _recover(tx: Tx, ids: Sequence[str], *, whole: bool) -> list[Job]:
             moved.append(_with_policy(tx, after, effects))
     effects.apply(tx)
     tx.wake = tx.wake or bool(moved)
-    return readable(moved)
+    # The error text may have been what could not be read: mended, but still rejected.
+    return readable(row for row in moved if row["last_ack"] != _REJECT.trigger)
 
 
 def _recover_one(tx: Tx, before: Row, effects: Effects, *, whole: bool) -> Row | None:

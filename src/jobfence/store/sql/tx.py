@@ -1,11 +1,12 @@
 """One operation's view of its transaction, and what the store is set up with."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlalchemy import Connection, Executable, Select
 from sqlalchemy.engine import CursorResult
+from sqlalchemy.exc import DBAPIError
 
 from jobfence.statemachine.clock import Clock, DatabaseClock
 from jobfence.statemachine.ids import IdFactory
@@ -20,7 +21,12 @@ from jobfence.store.sql.statements import others
 
 @dataclass(slots=True)
 class Settings:
-    """What a store was made with; `queues` alone may change, by reconciling (C7)."""
+    """
+    What a store was made with; `queues` alone may change, by reconciling (C7).
+
+    `origin` are those of the store that a joined one came from: that one goes by other
+    policies only once the caller has committed them.
+    """
 
     schema: Schema
     room: Room
@@ -32,6 +38,16 @@ class Settings:
     journal: bool
     ids: IdFactory
     handoff_ids: IdFactory
+    origin: "Settings | None" = None
+
+    def joined(self) -> "Settings":
+        """Return a copy for a joined store."""
+        return replace(self, origin=self.origin or self)
+
+    def go_by(self, queues: Mapping[str, QueuePolicy] | None) -> None:
+        """Take over policies that are durable now; None says nothing."""
+        if queues is not None:
+            self.queues = queues
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +76,8 @@ class Tx:
     joined: bool = False
     wake: bool = False
     journal: Journal | None = None
+    # What the store goes by once this is committed (C7).
+    given_queues: Mapping[str, QueuePolicy] | None = None
     _now: int | None = None
     _policies: Policies | None = field(default=None)
     _reads_the_past: bool | None = None
@@ -111,12 +129,22 @@ class Tx:
 
     def rows(self, statement: Executable, **parameters: Any) -> list[Row]:
         """Execute a SELECT and return its rows as mappings."""
+        try:
+            return self._rows(statement, parameters)
+        except DBAPIError as error:
+            bytes_too = self.room.reading_bytes(self.connection, error)
+            if bytes_too is None:
+                raise
+        with bytes_too:
+            return self._rows(statement, parameters)
+
+    def _rows(self, statement: Executable, parameters: Mapping[str, Any]) -> list[Row]:
         return [dict(each) for each in self.run(statement, **parameters).mappings()]
 
     def one(self, statement: Executable, **parameters: Any) -> Row | None:
         """Execute a SELECT of at most one row."""
-        found = self.run(statement, **parameters).mappings().first()
-        return None if found is None else dict(found)
+        found = self.rows(statement, **parameters)
+        return found[0] if found else None
 
     def scalar(self, statement: Executable, **parameters: Any) -> Any:
         """Execute a SELECT of at most one value."""
