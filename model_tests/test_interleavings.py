@@ -38,6 +38,8 @@ def test_every_interleaving_is_some_order_of_whole_calls(
     scenario: Scenario,
     deaths: bool,  # noqa: FBT001
 ) -> None:
+    if deaths and not scenario.whole:
+        pytest.skip("several transactions: what a death leaves is finished later")
     scheduler = Scheduler(world.engine)
     with scheduler.attached() as monitor:
         runs, wrong = explore(

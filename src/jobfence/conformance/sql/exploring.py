@@ -40,6 +40,7 @@ class Scenario:
     before: Operation
     clients: tuple[Operation, ...]
     wait_ms: int = 0  # time that passes in between
+    whole: bool = True  # False: several transactions, so a death may leave a part
 
 
 class ModelWorld:

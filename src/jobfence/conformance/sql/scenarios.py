@@ -136,5 +136,6 @@ SCENARIOS = (
             _claim(),
             lambda store: store.reconcile_queue_policies({"default": QueuePolicy(1)}),
         ),
+        whole=False,  # repeated at every start of a worker until it is done
     ),
 )
