@@ -7,7 +7,16 @@ import weakref
 
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Engine, Pool, QueuePool, create_engine, event
+from sqlalchemy import (
+    AsyncAdaptedQueuePool,
+    Engine,
+    Pool,
+    QueuePool,
+    SingletonThreadPool,
+    StaticPool,
+    create_engine,
+    event,
+)
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
@@ -94,9 +103,9 @@ def _options(url: URL, *, sync: bool = True) -> dict[str, Any]:
     name = url.get_backend_name()
     if name == "sqlite":
         options: dict[str, Any] = {"connect_args": {"timeout": BUSY_TIMEOUT_S}}
-        if sync and url.database in (None, "", ":memory:"):
-            # Each connection would be a database of its own: all share one.
-            options["poolclass"] = QueuePool
+        if url.database in (None, "", ":memory:"):
+            # Each connection would be a database of its own: all share one, in turn.
+            options["poolclass"] = QueuePool if sync else AsyncAdaptedQueuePool
             options["pool_size"], options["max_overflow"] = 1, 0
             options["connect_args"]["check_same_thread"] = False
         return options
@@ -114,6 +123,22 @@ def _options(url: URL, *, sync: bool = True) -> dict[str, Any]:
             "charset": "utf8mb4",
         }
     return options
+
+
+def check_pool(engine: Engine) -> None:
+    """
+    Refuse an engine whose connections may be one and the same.
+
+    Two transactions would then be one: each could commit or undo the other's work.
+    """
+    if isinstance(engine.pool, StaticPool | SingletonThreadPool):
+        raise InvalidOption(
+            "engine",
+            type(engine.pool).__name__,
+            "must give each transaction a connection of its own: use another poolclass "
+            "(for SQLite in memory QueuePool, or AsyncAdaptedQueuePool, with "
+            "pool_size=1 and max_overflow=0), or give the store the URL",
+        )
 
 
 def _attach(engine: Engine) -> None:

@@ -44,6 +44,7 @@ _BY_STATE = {
     Fault.UNAVAILABLE: (
         *("25006", "53100", "53200", "53300", "57P03"),
         *("3D000", "28P01", "28000", "42501"),
+        "57014",  # statement_timeout, or cancelled by an operator
     ),
 }
 _FAULTS = {state: fault for fault, states in _BY_STATE.items() for state in states}

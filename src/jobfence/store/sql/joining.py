@@ -1,10 +1,11 @@
 """What waits for the outermost COMMIT of a caller's connection (rules S3 and T3)."""
 
 import logging
+import re
 import threading
 import weakref
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from sqlalchemy import Connection, Dialect, ExceptionContext, Pool, event
 from sqlalchemy.pool import ConnectionPoolEntry
@@ -30,12 +31,46 @@ class _Waiting:
     def __init__(self) -> None:
         self.callbacks: list[Listener] = []
         self.committing = False
+        # Of each callback, which savepoint of the connection was the last one before.
+        self._behind: list[int] = []
+        self._last = 0
 
-    def on_commit(self, _connection: Connection) -> None:
+    def add(self, callback: Listener) -> None:
+        if callback not in self.callbacks:
+            self.callbacks.append(callback)
+            self._behind.append(self._last)
+
+    def on_commit(self, *_: object) -> None:
         self.committing = True
 
     def forget(self, *_: object) -> None:
         self.callbacks, self.committing = [], False
+        self._behind = []
+
+    def on_savepoint_kept(
+        self, _connection: Connection, name: str, _context: object
+    ) -> None:
+        self._last = max(self._last, _number(name))
+
+    def on_savepoint_undone(
+        self, _connection: Connection, name: str, _context: object
+    ) -> None:
+        # Those that were added in it came after it was made.
+        kept = sum(number < _number(name) for number in self._behind)
+        del self.callbacks[kept:], self._behind[kept:]
+
+    def listeners(self) -> Mapping[str, Callable[..., None]]:
+        """Return what listens to which of a connection's events."""
+        return {
+            "begin": self.on_next,
+            "begin_twophase": self.on_next,
+            "commit": self.on_commit,
+            "commit_twophase": self.on_commit,
+            "rollback": self.forget,
+            "rollback_twophase": self.forget,
+            "release_savepoint": self.on_savepoint_kept,
+            "rollback_savepoint": self.on_savepoint_undone,
+        }
 
     def on_next(self, *_: object) -> None:
         # A connection that comes back uncommitted is rolled back by its pool.
@@ -52,19 +87,36 @@ _watched: "weakref.WeakSet[Pool | Dialect]" = weakref.WeakSet()
 _lock = threading.Lock()
 
 
+def _number(savepoint: str) -> int:
+    """Return a savepoint's number: SQLAlchemy counts them on each connection."""
+    found = re.search(r"\d+\Z", savepoint)
+    return int(found[0]) if found else 0
+
+
+def watch(connection: Connection) -> None:
+    """Listen to a connection, before the savepoint that a callback comes from."""
+    _waiting_on(connection)
+
+
 def after_commit(connection: Connection, callback: Listener) -> None:
-    """Call back once the transaction that is open now has been committed."""
+    """
+    Call back once the transaction that is open now has been committed.
+
+    A savepoint that is undone takes the callbacks that were added in it with it.
+    """
+    _waiting_on(connection).add(callback)
+
+
+def _waiting_on(connection: Connection) -> _Waiting:
     with _lock:
         waiting = _waiting.get(connection)
         if waiting is None:
             waiting = _waiting[connection] = _Waiting()
-            event.listen(connection, "commit", waiting.on_commit)
-            event.listen(connection, "rollback", waiting.forget)
-            event.listen(connection, "begin", waiting.on_next)
+            for name, listener in waiting.listeners().items():
+                event.listen(connection, name, listener)
         connection.info[_KEY] = waiting
         _watch(connection)
-    if callback not in waiting.callbacks:
-        waiting.callbacks.append(callback)
+    return waiting
 
 
 def _watch(connection: Connection) -> None:

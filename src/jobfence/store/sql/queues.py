@@ -12,7 +12,7 @@ from jobfence.statemachine.policy import (
 from jobfence.statemachine.states import JobStatus
 from jobfence.statemachine.values import QueueStats, Repair
 from jobfence.store.sql import locks, writes
-from jobfence.store.sql.caps import counters_for, held_count, make
+from jobfence.store.sql.caps import counter_for, counters_for, held_count, make
 from jobfence.store.sql.statements import counters, jobs, others
 from jobfence.store.sql.tx import Tx
 
@@ -22,7 +22,7 @@ NO_SUCH_QUEUE = ""
 
 def set_concurrency(tx: Tx, key: str, cap: int) -> None:
     """Set a key's cap, making its counter from the handed-off jobs if new (C3)."""
-    counters_for(tx, {key: cap})
+    counter_for(tx, key, cap)
     writes.counter(tx, counters.set_cap(tx.schema), key, "set_cap", set_cap=cap)
     tx.wake = True
 

@@ -3,8 +3,9 @@
 import random
 import time
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 from sqlalchemy import Connection, Dialect, Engine, NestedTransaction
@@ -18,6 +19,7 @@ from jobfence.statemachine.errors import (
     RetryableError,
     StoreUnavailable,
 )
+from jobfence.statemachine.policy import QueuePolicy
 from jobfence.store.dialects.base import Fault, Room
 from jobfence.store.dialects.rooms import room_for
 from jobfence.store.notes import Action, Entity
@@ -226,6 +228,7 @@ def in_transaction(
         result = call.work(tx)
         tx.finish()
         before_commit()
+    settings.go_by(tx.given_queues)
     return result, tx.wake
 
 
@@ -279,7 +282,15 @@ class JoinedRunner:
         # Also for reads: a later write on SQLite needs the lock from the start.
         room.begin(connection, joined=True)
 
+    def _go_by(self, queues: Mapping[str, QueuePolicy] | None) -> None:
+        """Go by new policies here at once, elsewhere when they are committed (C7)."""
+        self._settings.go_by(queues)
+        origin = self._settings.origin
+        if queues is not None and origin is not None:
+            joining.after_commit(self._connection, partial(origin.go_by, queues))
+
     def _in_savepoint(self, call: Call[T]) -> T:
+        joining.watch(self._connection)
         savepoint = self._connection.begin_nested()
         tx = Tx(self._connection, self._settings, joined=True)
         try:
@@ -293,6 +304,7 @@ class JoinedRunner:
             raise
         if not self._ready.done:
             joining.after_commit(self._connection, self._ready.mark)
+        self._go_by(tx.given_queues)
         if tx.wake:
             joining.after_commit(self._connection, self._ready.wake)
         return result

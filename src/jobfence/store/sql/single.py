@@ -5,7 +5,7 @@ from jobfence.statemachine.states import JobStatus
 from jobfence.statemachine.table import Trigger
 from jobfence.statemachine.values import Cancellation, CancelOutcome, Handoff
 from jobfence.store.sql import locks, writes
-from jobfence.store.sql.caps import adopted, counters_for, differs
+from jobfence.store.sql.caps import adopted, counter_for, differs
 from jobfence.store.sql.claim import Ask, adopt, hand_off, reject
 from jobfence.store.sql.moving import Effects, Move, choose, move_job
 from jobfence.store.sql.rows import Row, handoff_of, job_from, job_or_none
@@ -34,7 +34,7 @@ def claim_job(tx: Tx, job_id: str, ask: Ask, *, chosen: bool) -> Handoff | None:
         (after,) = adopt(tx, [(row, after)])
     key, cap = after["concurrency_key"], after["max_concurrency"]
     if isinstance(key, str) and isinstance(cap, int):
-        counters_for(tx, {key: cap})
+        counter_for(tx, key, cap)
         if not writes.counter(tx, counters.reserve(tx.schema), key, "reserve", n=1):
             return None
     (handoff,) = hand_off(tx, [after], [handoff_id], ask)

@@ -16,7 +16,7 @@ from jobfence.statemachine.retry import RetryPolicy, SteppedRetry
 from jobfence.store.contract import (
     DEFAULT_LEASE_MS,
 )
-from jobfence.store.dialects.engines import guard_against_fork, make_engine
+from jobfence.store.dialects.engines import check_pool, guard_against_fork, make_engine
 from jobfence.store.dialects.rooms import room_for
 from jobfence.store.sql.methods.core import CoreMethods
 from jobfence.store.sql.methods.others import (
@@ -115,6 +115,7 @@ class SqlJobStore(CoreMethods, ConcurrencyMethods, ScheduleMethods, OperationsMe
             if isinstance(engine_or_url, Engine)
             else make_engine(engine_or_url)
         )
+        check_pool(self._engine)
         self._settings = settings_for(
             self._engine.dialect,
             queues=queues,
@@ -171,7 +172,8 @@ class SqlJobStore(CoreMethods, ConcurrencyMethods, ScheduleMethods, OperationsMe
             )
         joined = object.__new__(type(self))
         joined.__dict__.update(self.__dict__)
-        joined._runner = JoinedRunner(connection, self._settings, self._ready)
+        joined._settings = self._settings.joined()
+        joined._runner = JoinedRunner(connection, joined._settings, self._ready)
         return joined
 
     def close(self) -> None:

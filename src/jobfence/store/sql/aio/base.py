@@ -22,12 +22,15 @@ class AsyncMethods:
 
     async def _follow(self, plan: Plan[T]) -> T:
         """Run the transactions of a plan one after the other."""
+        sent: object = None
         try:
-            call = next(plan)
             while True:
-                call = plan.send(await self._runner.run(call))
-        except StopIteration as done:
-            result: T = done.value
-            return result
+                try:
+                    call = plan.send(sent)
+                except StopIteration as done:
+                    result: T = done.value
+                    return result
+                # Not in the inner `try`: a StopIteration from here is an error.
+                sent = await self._runner.run(call)
         finally:
             plan.close()

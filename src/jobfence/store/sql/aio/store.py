@@ -11,7 +11,11 @@ from jobfence.statemachine.ids import IdFactory
 from jobfence.statemachine.policy import QueuePolicy
 from jobfence.statemachine.retry import RetryPolicy
 from jobfence.store.contract import DEFAULT_LEASE_MS
-from jobfence.store.dialects.engines import guard_against_fork, make_async_engine
+from jobfence.store.dialects.engines import (
+    check_pool,
+    guard_against_fork,
+    make_async_engine,
+)
 from jobfence.store.sql.aio.core import AsyncCoreMethods
 from jobfence.store.sql.aio.others import (
     AsyncConcurrencyMethods,
@@ -59,6 +63,7 @@ class AsyncSqlJobStore(
             if isinstance(engine_or_url, AsyncEngine)
             else make_async_engine(engine_or_url)
         )
+        check_pool(self._engine.sync_engine)
         self._settings = settings_for(
             self._engine.dialect,
             queues=queues,
@@ -101,7 +106,8 @@ class AsyncSqlJobStore(
             )
         joined = object.__new__(type(self))
         joined.__dict__.update(self.__dict__)
-        joined._runner = AsyncJoinedRunner(transaction, self._settings, self._ready)
+        joined._settings = self._settings.joined()
+        joined._runner = AsyncJoinedRunner(transaction, joined._settings, self._ready)
         return joined
 
     async def close(self) -> None:

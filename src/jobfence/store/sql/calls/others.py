@@ -22,7 +22,7 @@ from jobfence.store.sql import (
 )
 from jobfence.store.sql.calls.base import Call, Mode, Plan
 from jobfence.store.sql.calls.core import MOST_AT_ONCE
-from jobfence.store.sql.tx import Settings
+from jobfence.store.sql.tx import Settings, Tx
 
 REPAIRS_SHOWN = 10
 
@@ -101,11 +101,12 @@ def _reconcile_policies(
     if wanted is None:
         wanted = yield Call(lambda tx: tx.policies().by_queue, Mode.READ)
     policies: Mapping[str, QueuePolicy] = wanted
-    yield Call(
-        lambda tx: queues.make_durable(tx, policies, release_others=release_others)
-    )
-    if given is not None:
-        settings.queues = given
+
+    def make_durable(tx: Tx) -> None:
+        queues.make_durable(tx, policies, release_others=release_others)
+        tx.given_queues = given
+
+    yield Call(make_durable)
     work: list[tuple[str | None, QueuePolicy]] = [*policies.items()]
     if release_others:
         work.append((None, NO_POLICY))
