@@ -21,6 +21,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 from jobfence.statemachine.errors import InvalidOption, MissingDriver
+from jobfence.store.dialects.naming import MYSQL_NAMES
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
@@ -103,7 +104,7 @@ def _options(url: URL, *, sync: bool = True) -> dict[str, Any]:
     name = url.get_backend_name()
     if name == "sqlite":
         options: dict[str, Any] = {"connect_args": {"timeout": BUSY_TIMEOUT_S}}
-        if url.database in (None, "", ":memory:"):
+        if _in_memory(url):
             # Each connection would be a database of its own: all share one, in turn.
             options["poolclass"] = QueuePool if sync else AsyncAdaptedQueuePool
             options["pool_size"], options["max_overflow"] = 1, 0
@@ -117,12 +118,18 @@ def _options(url: URL, *, sync: bool = True) -> dict[str, Any]:
             "prepare_threshold": None,
             "connect_timeout": CONNECT_TIMEOUT_S,
         }
-    else:
+    elif name in MYSQL_NAMES:
         options["connect_args"] = {
             "connect_timeout": CONNECT_TIMEOUT_S,
             "charset": "utf8mb4",
         }
     return options
+
+
+def _in_memory(url: URL) -> bool:
+    """Whether a SQLite database lives and ends with its connection."""
+    named = url.database or ":memory:"
+    return ":memory:" in named or url.query.get("mode") == "memory"
 
 
 def check_pool(engine: Engine) -> None:
@@ -144,7 +151,7 @@ def check_pool(engine: Engine) -> None:
 def _attach(engine: Engine) -> None:
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _set_up_sqlite)
-    elif engine.dialect.name in ("mysql", "mariadb"):
+    elif engine.dialect.name in MYSQL_NAMES:
         event.listen(engine, "connect", _set_up_mysql)
     guard_against_fork(engine)
 
