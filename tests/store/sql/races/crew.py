@@ -1,6 +1,7 @@
 """Threads and processes that all start at one moment, and whose errors are not lost."""
 
 import multiprocessing
+import signal
 import threading
 import traceback
 
@@ -142,6 +143,28 @@ def in_processes(tasks: Sequence[tuple[Task, tuple[Any, ...]]]) -> list[Any]:
                 process.kill()
                 process.join()
             process.close()
+
+
+def in_one_that_dies(task: Task, *arguments: Any) -> Any:
+    """Run a task in a process; return its result, or None if it was killed."""
+    ours, theirs = _context.Pipe(duplex=False)
+    barrier = _context.Barrier(1)
+    process = _context.Process(
+        target=_work, args=(theirs, barrier, task, arguments), daemon=True
+    )
+    process.start()
+    theirs.close()
+    try:
+        answer = _answer(ours)
+    except EOFError:
+        answer = None
+    finally:
+        ours.close()
+        process.join()
+        killed = process.exitcode == -signal.SIGKILL
+        process.close()
+    assert killed == (answer is None)
+    return answer
 
 
 def _work(

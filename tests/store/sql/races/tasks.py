@@ -1,10 +1,20 @@
 """What the tests let other processes do; each opens its own store."""
 
+import json
+import os
+import signal
+
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import count
+from typing import NamedTuple
 
+from sqlalchemy import PoolProxiedConnection, event
+
+from jobfence.statemachine.clock import ManualClock
+from jobfence.statemachine.options import JobRequest
 from jobfence.statemachine.states import JobStatus
 from jobfence.statemachine.values import Handoff, Settlement
 from jobfence.store.sql.store import SqlJobStore
@@ -103,3 +113,140 @@ def make_tables(ready: Ready, url: str, prefix: str) -> tuple[str, Counter[str]]
         store.ensure_ready()
         job_id = store.enqueue("job")
     return job_id, troubles
+
+
+WORKER = "doomed"
+LEASE_MS = 1000
+AFTERWARDS = -1
+
+
+def enqueue_several(store: SqlJobStore) -> None:
+    store.enqueue_many(
+        [
+            JobRequest("new", [1], deduplicate_while_queued=True),
+            JobRequest("new", [2], idempotency_key="i"),
+            JobRequest("new", [3], concurrency_key="new", max_concurrency=1),
+        ]
+    )
+
+
+def claim_two(store: SqlJobStore) -> None:
+    assert len(store.claim(2, worker_id=WORKER)) == 2
+
+
+def settle_two_and_claim_two(store: SqlJobStore) -> None:
+    one, two = store.handoffs_for_worker(WORKER)
+    acks = [Settlement.complete(one), Settlement.fail(two, "no")]
+    _answers, found = store.settle(acks, claim=2, worker_id=WORKER)
+    assert len(found) == 2
+
+
+def recover_two(store: SqlJobStore) -> None:
+    assert len(store.recover_expired()) == 2
+
+
+def replace_the_scheduled(store: SqlJobStore) -> None:
+    store.replace_scheduled("s", "new", concurrency_key="new", max_concurrency=1)
+
+
+def cancel_the_scheduled(store: SqlJobStore) -> None:
+    store.cancel_scheduled("s")
+
+
+def die_at(
+    _ready: Ready,
+    url: str,
+    prefix: str,
+    now_ms: int,
+    operation: Callable[[SqlJobStore], object],
+    n: int,
+) -> int:
+    """
+    Run an operation and be killed before its n-th step; return how many steps it has.
+
+    A step is a statement, and the moments before and after each COMMIT. `AFTERWARDS` is
+    when the operation has returned.
+    """
+    store = SqlJobStore(
+        url, table_prefix=prefix, clock=ManualClock(now_ms), lease_ms=LEASE_MS
+    )
+    store._ready.mark()  # noqa: SLF001  the tables are there, and not what is killed
+    steps = count(1)
+
+    def step(*_: object) -> None:
+        if next(steps) == n:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    event.listen(store.engine, "before_cursor_execute", step)
+    dialect = store.engine.dialect
+    commit = dialect.do_commit
+
+    def do_commit(connection: PoolProxiedConnection) -> None:
+        step()
+        commit(connection)
+        step()
+
+    dialect.do_commit = do_commit  # type: ignore[method-assign, assignment]
+    operation(store)
+    if n == AFTERWARDS:
+        os.kill(os.getpid(), signal.SIGKILL)
+    store.close()
+    return next(steps) - 1
+
+
+class Forked(NamedTuple):
+    """What parent and child did with one store, and the connections they did it on."""
+
+    parent_claims: list[str]
+    child_claims: list[str]
+    connection_before: str
+    parent_connection: str
+    child_connection: str
+
+
+def use_on_both_sides_of_a_fork(_ready: Ready, url: str, prefix: str) -> Forked:
+    """Use a store, fork, and go on with it in both processes at once."""
+    with opened(url, prefix) as (store, _troubles):
+        first = [each.job.id for each in store.claim(1)]
+        before = _connection_of(store)
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                claimed = [each.job.id for each in store.claim(1)]
+                os.write(writing, b"\n")
+                claimed += _claim_all(store)
+                found = (claimed, _connection_of(store))
+                os.write(writing, json.dumps(found).encode())
+                store.close()
+                code = 0
+            finally:
+                os._exit(code)
+        os.close(writing)
+        with os.fdopen(reading) as answers:
+            assert answers.readline() == "\n"
+            ours = first + _claim_all(store)
+            theirs, child_connection = json.loads(answers.read())
+        _pid, status = os.waitpid(child, 0)
+        assert status == 0
+        return Forked(ours, theirs, before, _connection_of(store), child_connection)
+
+
+def _claim_all(store: SqlJobStore) -> list[str]:
+    claimed = []
+    while found := store.claim(1):
+        claimed += [each.job.id for each in found]
+    return claimed
+
+
+def _connection_of(store: SqlJobStore) -> str:
+    """Return what tells a connection apart, for the server or in this process."""
+    own = {
+        "postgresql": "SELECT pg_backend_pid()",
+        "mariadb": "SELECT connection_id()",
+    }.get(store.engine.dialect.name)
+    with store.engine.connect() as connection:
+        if own is None:
+            return f"{os.getpid()}:{id(connection.connection.dbapi_connection)}"
+        return str(connection.exec_driver_sql(own).scalar_one())
