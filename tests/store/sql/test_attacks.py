@@ -23,8 +23,10 @@ from jobfence.statemachine.errors import (
     StoreUnavailable,
 )
 from jobfence.statemachine.policy import QueuePolicy
+from jobfence.statemachine.values import Settlement
 from jobfence.store import AsyncSqlJobStore, SqlJobStore
 from tests.store.sql.bench import World, only
+from tests.store.sql.test_async import opened
 from tests.store.sql.waiting import beside, session_id, until_waiting
 
 
@@ -62,8 +64,63 @@ def test_an_async_store_in_memory_keeps_transactions_of_tasks_apart() -> None:
         finally:
             await store.close()
 
-    for url in ("sqlite://", "sqlite+aiosqlite:///:memory:"):
+    named = "sqlite:///file:attacked?mode=memory&cache=shared&uri=true"
+    for url in ("sqlite://", "sqlite+aiosqlite:///:memory:", named):
         asyncio.run(many(url))
+
+
+def test_a_store_in_a_named_memory_is_one_for_all_threads() -> None:
+    store = SqlJobStore("sqlite:///file:attacks?mode=memory&cache=shared&uri=true")
+    store.ensure_ready()
+    with beside(lambda: store.enqueue("job")) as enqueueing:
+        job_id = enqueueing.result()
+    assert [job.id for job in store.list_jobs()] == [job_id]
+    store.close()
+
+
+def test_T3_a_call_cancelled_while_it_commits_wakes_if_it_did_commit(
+    world: World,
+) -> None:
+    async def cancelled() -> None:
+        async with opened(world) as store:
+            await store.ensure_ready()
+            woken: list[int] = []
+            store.on_commit_wake(lambda: woken.append(1))
+            enqueueing = asyncio.ensure_future(store.enqueue("job"))
+            dialect: Any = store.engine.sync_engine.dialect
+            commit = dialect.do_commit
+
+            def commit_cancelled(connection: Any) -> None:
+                enqueueing.cancel()
+                commit(connection)
+
+            dialect.do_commit = commit_cancelled
+            with pytest.raises(asyncio.CancelledError):
+                await enqueueing
+            assert woken == [1]
+
+    asyncio.run(cancelled())
+    assert list(world.statuses().values()) == ["queued"]
+
+
+def test_T5_an_async_batch_tells_a_stale_acknowledgement_from_its_neighbours(
+    world: World,
+) -> None:
+    async def settled() -> None:
+        async with opened(world) as store:
+            for n in range(3):
+                await store.enqueue("job", [n], concurrency_key="k", max_concurrency=3)
+            first, second, third = await store.claim(3)
+            await store.return_to_queue(second.job.id, second.handoff_id)
+            await store.claim_job(second.job.id)
+            acks, _ = await store.settle(
+                [Settlement.complete(each) for each in (first, second, third)], claim=0
+            )
+            assert [ack.stale for ack in acks] == [False, True, False]
+
+    asyncio.run(settled())
+    assert world.counters() == {"k": (3, 1)}
+    assert sorted(world.statuses().values()) == ["completed", "completed", "handed_off"]
 
 
 @pytest.mark.parametrize("pool", [StaticPool, SingletonThreadPool])

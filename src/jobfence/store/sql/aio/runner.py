@@ -76,9 +76,9 @@ class AsyncOwnRunner:
                     await asyncio.shield(asyncio.wait([work]))
                 except asyncio.CancelledError:
                     continue
-            if not work.cancelled():
-                # Looked at, so that the loop does not report it: the caller is gone.
-                work.exception()
+            # Looked at, so that the loop does not report it: the caller is gone.
+            if not work.cancelled() and work.exception() is None and work.result()[1]:
+                self._ready.wake()
             raise
 
     async def _once(
