@@ -1,6 +1,7 @@
 """`jobfence audit`: what it says of a right database, of a wrong one, and of none."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -204,3 +205,46 @@ def test_no_database_is_made_by_looking_at_it(jobfence: Runner, url: str) -> Non
     assert ran.code == 1
     assert "there is no file" in ran.sentence()
     assert jobfence("audit").code == 2
+
+
+def test_a_journal_is_written_for_tlc(
+    jobfence: Runner, url: str, noted: SqlJobStore, tmp_path: Path
+) -> None:
+    work(noted)
+    path = tmp_path / "TraceData.tla"
+
+    assert jobfence("audit", "--url", url, "--tla", str(path)).code == 0
+
+    assert path.read_text().startswith("---- MODULE TraceData ----\n")
+    nowhere = jobfence("audit", "--url", url, "--tla", str(tmp_path / "no" / "file"))
+    assert nowhere.code == 2
+    assert "there is no directory" in nowhere.sentence()
+
+
+def test_what_is_no_trace_is_not_written_for_tlc(
+    jobfence: Runner, url: str, store: SqlJobStore, tmp_path: Path
+) -> None:
+    path = tmp_path / "TraceData.tla"
+    store.enqueue("work")
+    without = jobfence("audit", "--url", url, "--tla", str(path))
+    assert "this database has no journal" in without.sentence()
+    late = SqlJobStore(url, journal=True)
+    late.enqueue("work")
+    late.close()
+    begun_late = jobfence("audit", "--url", url, "--tla", str(path))
+
+    assert "when there were rows already" in begun_late.sentence()
+    assert (without.code, begun_late.code) == (1, 1)
+    assert not path.exists()
+
+
+def test_a_row_of_the_journal_that_is_none_is_said_to_be(
+    jobfence: Runner, url: str, noted: SqlJobStore
+) -> None:
+    work(noted)
+    edit(url, "UPDATE jobfence_journal SET at_ms = 'noon' WHERE action = 'create'")
+
+    ran = jobfence("audit", "--url", url)
+
+    assert ran.code == 1
+    assert "a row of the journal is no entry: at_ms is 'noon'" in ran.sentence()

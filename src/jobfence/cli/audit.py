@@ -2,6 +2,8 @@
 
 import argparse
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jobfence.cli import output
@@ -12,15 +14,17 @@ from jobfence.cli.arguments import (
     add_tables,
     add_url,
 )
-from jobfence.cli.failures import FOUND_WRONG, OK
+from jobfence.cli.failures import FOUND_WRONG, OK, CommandFailed, UsageError
 from jobfence.cli.stores import open_store
 from jobfence.conformance.trace import (
+    BadEntry,
     Entry,
     Impossible,
     Verdict,
     check,
     check_tables,
 )
+from jobfence.conformance.trace.tla import NotForTLC, trace_module
 
 if TYPE_CHECKING:
     from jobfence.store.sql.auditing import Snapshot
@@ -36,10 +40,19 @@ def register(commands: Commands) -> None:
     add_url(parser)
     add_tables(parser)
     add_json(parser)
+    parser.add_argument(
+        "--tla",
+        type=Path,
+        metavar="FILE",
+        help="write the journal as a TLA+ module too, for spec/trace/run.py",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Check both, or the tables alone where there is no journal."""
+    path: Path | None = args.tla
+    if path is not None and not path.absolute().parent.is_dir():
+        raise UsageError(f"--tla: there is no directory {path.parent}")
     with open_store(args) as store:
         from jobfence.store.sql import auditing  # noqa: PLC0415  SQLAlchemy
 
@@ -49,7 +62,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _audit_journal(args: argparse.Namespace, seen: "Snapshot") -> int:
-    verdict = check((Entry.from_row(row) for row in seen.entries()), seen)
+    try:
+        entries = [Entry.from_row(row) for row in seen.entries()]
+    except BadEntry as bad:
+        raise CommandFailed(f"a row of the journal is no entry: {bad}") from bad
+    if args.tla is not None:
+        _write_module(args.tla, entries)
+    verdict = check(entries, seen)
     if args.json:
         output.print_json(
             {
@@ -65,6 +84,13 @@ def _audit_journal(args: argparse.Namespace, seen: "Snapshot") -> int:
     else:
         _print_impossible(verdict.impossible, verdict.counts["entries"])
     return OK if verdict.ok else FOUND_WRONG
+
+
+def _write_module(path: Path, entries: Sequence[Entry]) -> None:
+    try:
+        path.write_text(trace_module(entries))
+    except NotForTLC as problem:
+        raise CommandFailed(f"--tla: {problem}") from problem
 
 
 def _print_possible(verdict: Verdict) -> None:
@@ -102,6 +128,8 @@ def _print_impossible(found: Impossible, entries: int) -> None:
 
 
 def _audit_tables(args: argparse.Namespace, seen: "Snapshot") -> int:
+    if args.tla is not None:
+        raise CommandFailed("--tla: this database has no journal")
     found = check_tables(seen)
     if args.json:
         output.print_json({"ok": not found, "journal": False, "problems": found})

@@ -253,3 +253,21 @@ def example_before(row: Transition) -> Row:
     if "future" in row.guards:
         before["scheduled_at_ms"] = START_MS + 10_000
     return before
+
+
+def long_story() -> Story:
+    """Jobs on one counter and jobs alone, over and over."""
+    story = Story()
+    for n in range(6):
+        held(story, f"k{n}", "key" if n % 2 else None)
+        if n % 2:
+            with story.together():
+                story.move(f"k{n}", "complete", "complete", by=f"h-k{n}")
+                story.counter("key", "release", 0)
+        story.at_ms += 1
+    story.schedule("s1", "nightly", 1)
+    with story.together():
+        story.move("s1", "cancel", "cancel")
+        story.enqueue("s2", schedule_key="nightly", schedule_order=2)
+        story.owner("nightly", "disown+own", "s2", 2)
+    return story

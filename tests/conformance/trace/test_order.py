@@ -9,25 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from jobfence.conformance.trace import BadEntry, Entry, Transaction, check, in_order
-from tests.conformance.trace.story import Story, held
-
-
-def long_story() -> Story:
-    """Jobs on one counter and jobs alone, over and over."""
-    story = Story()
-    for n in range(6):
-        held(story, f"k{n}", "key" if n % 2 else None)
-        if n % 2:
-            with story.together():
-                story.move(f"k{n}", "complete", "complete", by=f"h-k{n}")
-                story.counter("key", "release", 0)
-        story.at_ms += 1
-    story.schedule("s1", "nightly", 1)
-    with story.together():
-        story.move("s1", "cancel", "cancel")
-        story.enqueue("s2", schedule_key="nightly", schedule_order=2)
-        story.owner("nightly", "disown+own", "s2", 2)
-    return story
+from tests.conformance.trace.story import Story, held, long_story
 
 
 @given(st.randoms(use_true_random=False))
