@@ -328,3 +328,29 @@ def test_T1_a_read_only_transaction_is_an_error_of_the_stores(world: World) -> N
             store.within(connection).enqueue("job")
         connection.rollback()
     assert world.statuses() == {}
+
+
+class SteppingBack:
+    """A clock that is set back after a job was found due and before it is claimed."""
+
+    def __init__(self, *times: int) -> None:
+        self._times = list(times)
+
+    def now_ms(self) -> int:
+        return self._times.pop(0) if len(self._times) > 1 else self._times[0]
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [lambda store: store.claim_job("j1"), lambda store: (store.claim(1) or [None])[0]],
+    ids=["claim_job", "claim"],
+)
+def test_C5_a_clock_that_is_set_back_in_a_claim_leaves_job_and_counter_as_they_were(
+    world: World, claim: Callable[[SqlJobStore], object]
+) -> None:
+    store = world.store()
+    store.enqueue("job", scheduled_at=1500, concurrency_key="k", max_concurrency=1)
+    back = world.store(clock=SteppingBack(2000, 1400))
+    assert claim(back) is None
+    assert world.statuses() == {"j1": "queued"}
+    assert world.counters() == {"k": (1, 0)}

@@ -35,18 +35,29 @@ def claim_job(tx: Tx, job_id: str, ask: Ask, *, chosen: bool) -> Handoff | None:
     key, cap = after["concurrency_key"], after["max_concurrency"]
     if isinstance(key, str) and isinstance(cap, int):
         counter_for(tx, key, cap)
-        if not writes.counter(tx, counters.reserve(tx.schema), key, "reserve", n=1):
-            return None
+    # All locks are held: this is the time that counts, and a clock may be set back.
+    if not _due(after, tx.now):
+        return None
+    if isinstance(key, str) and not _reserved(tx, key):
+        return None
     (handoff,) = hand_off(tx, [after], [handoff_id], ask)
     assert handoff is not None, "a locked, due job could not be handed off"
     return handoff
 
 
+def _reserved(tx: Tx, key: str) -> bool:
+    return writes.counter(tx, counters.reserve(tx.schema), key, "reserve", n=1)
+
+
 def _claimable(tx: Tx, row: Row) -> bool:
     if row["status"] != JobStatus.QUEUED or _paused(tx, row):
         return False
+    return _due(row, tx.time_so_far())
+
+
+def _due(row: Row, now: int) -> bool:
     due = row["scheduled_at_ms"]
-    return not isinstance(due, int) or due <= tx.time_so_far()
+    return not isinstance(due, int) or due <= now
 
 
 def _paused(tx: Tx, row: Row) -> bool:
