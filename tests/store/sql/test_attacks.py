@@ -354,3 +354,39 @@ def test_C5_a_clock_that_is_set_back_in_a_claim_leaves_job_and_counter_as_they_w
     assert claim(back) is None
     assert world.statuses() == {"j1": "queued"}
     assert world.counters() == {"k": (1, 0)}
+
+
+@only("postgresql", "mariadb")
+def test_E4_a_twin_found_in_the_callers_transaction_does_not_run_before_it_commits(
+    world: World,
+) -> None:
+    # It would run without the effects it was enqueued for, and nothing would follow.
+    store = world.store()
+    twin = store.enqueue("digest", deduplicate_while_queued=True)
+    store.enqueue("digest", queue="other")
+    with world.database.engine.begin() as connection:
+        joined = store.within(connection)
+        assert joined.enqueue("digest", deduplicate_while_queued=True) == twin
+        assert [each.job.queue for each in store.claim(2)] == ["other"]
+    assert [each.job.id for each in store.claim(2)] == [twin]
+
+
+@only("postgresql", "mariadb")
+def test_E4_a_twin_that_is_being_claimed_is_waited_for_and_is_no_twin(
+    world: World,
+) -> None:
+    store = world.store()
+    twin = store.enqueue("digest", deduplicate_while_queued=True)
+    engine = world.database.engine
+    with engine.connect() as mine, engine.connect() as its:
+        session = session_id(world, its)
+        assert len(store.within(mine).claim(1)) == 1
+        joined = store.within(its)
+        with beside(
+            lambda: joined.enqueue("digest", deduplicate_while_queued=True)
+        ) as waiting:
+            until_waiting(world, session)
+            mine.commit()
+        new = waiting.result()
+        its.commit()
+    assert world.statuses() == {twin: "handed_off", new: "queued"}

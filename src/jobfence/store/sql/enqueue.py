@@ -97,8 +97,8 @@ def _twin(tx: Tx, request: Prepared, batch: _Batch) -> str | None:
     scheduled = request.scheduled_at_ms
     latest = tx.now if scheduled is None else scheduled
     identity = (request.name, request.queue, request.args_text, request.kwargs_text)
-    stored = tx.one(
-        tx.latest(jobs.twin(tx.schema)),
+    stored = _stored_twin(
+        tx,
         args_digest=request.args_digest,
         scheduled_at_ms=latest,
         **dict(zip(_IDENTITY, identity, strict=True)),
@@ -111,6 +111,31 @@ def _twin(tx: Tx, request: Prepared, batch: _Batch) -> str | None:
         (row["scheduled_at_ms"], row["created_at_ms"], str(row["id"])) for row in twins
     ]
     return min(places)[2] if places else None
+
+
+def _stored_twin(tx: Tx, **identity: Any) -> Row | None:
+    """
+    Return the earliest stored twin; in a caller's transaction it is held till the end.
+
+    Claimed before, it would run without what the caller is about to commit.
+    """
+    while True:
+        found = tx.one(tx.latest(jobs.twin(tx.schema)), **identity)
+        if found is None or not tx.joined:
+            return found
+        # By its id: what looks for twins would lock jobs that are none on MySQL.
+        held = jobs.by_id(tx.schema).with_for_update(read=True)
+        if _is_still(found, tx.one(held, at_id=found["id"])):
+            return found
+
+
+def _is_still(found: Row, held: Row | None) -> bool:
+    """Whether a job is queued as it was found, now that it is locked."""
+    return (
+        held is not None
+        and held["status"] == JobStatus.QUEUED
+        and held["scheduled_at_ms"] == found["scheduled_at_ms"]
+    )
 
 
 def check_cap(
