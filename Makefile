@@ -50,6 +50,7 @@ typing: $(VENV)/.installed-dev ## mypy --strict
 	$(VENV)/bin/mypy
 
 spec: $(VENV)/.installed-spec ## Check the formal model (needs Java)
+	$(PY) spec/run.py --induction
 	$(PY) spec/run.py
 
 spec-deep: $(VENV)/.installed-spec ## Check the formal model with its large bounds
