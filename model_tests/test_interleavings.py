@@ -14,8 +14,9 @@ from jobfence.store.dialects.engines import make_engine
 from model_tests.worlds import SqlWorld
 
 DEEP = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
-# So many schedules of a scenario in a run that has to end soon; all of them in a deep one.
-MOST = None if DEEP else 24
+# So many schedules of a scenario at most in a run that has to end soon: on PostgreSQL
+# all of them while nobody dies. A lock wait costs a tenth of a second on MariaDB.
+MOST = {("postgresql", False): None, ("postgresql", True): 24, ("mariadb", False): 8}
 
 
 @pytest.fixture(scope="module", params=["postgresql", "mariadb"])
@@ -40,6 +41,9 @@ def test_every_interleaving_is_some_order_of_whole_calls(
 ) -> None:
     if deaths and not scenario.whole:
         pytest.skip("several transactions: what a death leaves is finished later")
+    place = world.engine.dialect.name, deaths
+    if not DEEP and place not in MOST:
+        pytest.skip("in the deep run")
     scheduler = Scheduler(world.engine)
     with scheduler.attached() as monitor:
         runs, wrong = explore(
@@ -49,7 +53,7 @@ def test_every_interleaving_is_some_order_of_whole_calls(
             scheduler,
             monitor,
             deaths=deaths,
-            most=MOST,
+            most=None if DEEP else MOST[place],
         )
     assert wrong is None, str(wrong)
     assert runs > 1

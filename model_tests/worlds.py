@@ -55,6 +55,13 @@ class SqlWorld:
     def pass_time(self, ms: int) -> None:
         self.clock.advance(ms)
 
+    def reopen(self) -> None:
+        for store in self._stores.values():
+            store.close()
+        self._stores = {}
+        for client in range(-1, 3):
+            self.open(client)
+
     def close(self) -> None:
         for store in self._stores.values():
             store.close()

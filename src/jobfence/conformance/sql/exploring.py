@@ -70,6 +70,10 @@ class ModelWorld:
         """Move the clock."""
         self.clock.advance(ms)
 
+    def reopen(self) -> None:
+        """Begin with nothing."""
+        self.fresh()
+
 
 def named_ids(client: int) -> Callable[[], str]:
     """Return a maker of ids that say whose they are."""
@@ -97,6 +101,10 @@ class World(Protocol):
 
     def pass_time(self, ms: int) -> None:
         """Move the clock."""
+        ...
+
+    def reopen(self) -> None:
+        """Forget the stores, and what they may remember of another scenario."""
         ...
 
 
@@ -267,6 +275,7 @@ def explore(
     """
     plans: list[tuple[tuple[int, bool], ...]] = [()]
     known: set[Outcomes] = set()
+    world.reopen()
     runs = 0
     while plans and (most is None or runs < most):
         plan = plans.pop()

@@ -85,6 +85,12 @@ SCENARIOS = (
     Scenario("two claims, two jobs", "M2, O1", _jobs(2), (_claim(), _claim())),
     Scenario("two claims, cap 1", "C4, C5", _jobs(2, **PAIR), (_claim(), _claim())),
     Scenario(
+        "two jobs of a key claimed by id",
+        "C4, C5",
+        _jobs(2, **PAIR),
+        (lambda store: store.claim_job("s-1"), lambda store: store.claim_job("s-2")),
+    ),
+    Scenario(
         "a batch and a claim, cap 1", "C6", _jobs(3, **PAIR), (_claim(3), _claim())
     ),
     Scenario("a claim and a cancellation", "M2, M9", _jobs(1), (_claim(), _cancel)),

@@ -134,6 +134,25 @@ class Scheduler:
             thread.start()
             self._settle(monitor, [client], clients)
         choices: list[Choice] = []
+        try:
+            self._play(monitor, clients, plan, choices)
+        finally:
+            # After a time-out they are still parked, with locks held.
+            for client in clients:
+                if client.state != "done":
+                    client.dying = True
+                    client.go.release()
+            for thread in threads:
+                thread.join()
+        return clients, choices
+
+    def _play(
+        self,
+        monitor: Connection,
+        clients: Sequence[Client],
+        plan: Sequence[tuple[int, bool]],
+        choices: list[Choice],
+    ) -> None:
         last: int | None = None
         while any(client.state != "done" for client in clients):
             enabled = tuple(c.number for c in clients if c.state == "parked")
@@ -150,9 +169,6 @@ class Scheduler:
             client.dying, client.state, last = dies, "running", chosen
             client.go.release()
             self._settle(monitor, [client], clients)
-        for thread in threads:
-            thread.join()
-        return clients, choices
 
     def _settle(
         self, monitor: Connection, moving: Sequence[Client], clients: Sequence[Client]
