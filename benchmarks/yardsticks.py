@@ -118,7 +118,7 @@ class PostgreSQLYardstick:
     """psycopg at autocommit: one statement a step; the claim is ANY(ARRAY(SELECT …))."""
 
     def __init__(self, conninfo: str) -> None:
-        import psycopg
+        import psycopg  # noqa: PLC0415  only this one needs it
 
         self._db = psycopg.connect(conninfo, autocommit=True)
         run: Any = self._db.execute
@@ -187,7 +187,7 @@ class MariaDBYardstick:
     """PyMySQL at READ COMMITTED: SELECT … FOR UPDATE SKIP LOCKED, UPDATE, COMMIT."""
 
     def __init__(self, **connect: Any) -> None:
-        import pymysql
+        import pymysql  # noqa: PLC0415  only this one needs it
 
         self._db = pymysql.connect(
             charset="utf8mb4",
