@@ -74,6 +74,15 @@ class Pair:
         self._steps: list[Step] = []
         self._last, self._reader = "open", 0
 
+    @property
+    def model(self) -> JobStore:
+        """The model's first instance, to be looked at."""
+        return self._sides[0].instances[0]
+
+    def ref(self, kind: str, model_id: str) -> Ref:
+        """Return the ref of an id of the model's."""
+        return self._sides[0].ref(kind, model_id)
+
     def has(self, capability: Capability) -> bool:
         """Whether the store declares it."""
         return capability in self.setting.capabilities
