@@ -35,7 +35,7 @@ START_MS = 1000
 
 def only(*names: str) -> pytest.MarkDecorator:
     """Run a test on these databases alone; its docstring or name says why."""
-    return pytest.mark.parametrize("database", names, indirect=True, scope="session")
+    return pytest.mark.parametrize("database", names, indirect=True)
 
 
 class StoreOptions(TypedDict, total=False):

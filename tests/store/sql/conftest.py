@@ -1,6 +1,7 @@
 """Each test here runs once on every database of the run."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 
 import pytest
 
@@ -10,25 +11,52 @@ from jobfence.store import SqlJobStore
 from tests.store.sql.bench import Database, World
 
 
-@pytest.fixture(params=["sqlite", "postgresql", "mariadb"], scope="session")
-def database(
-    request: pytest.FixtureRequest, database_urls: Mapping[str, str]
-) -> Iterator[Database]:
-    """Give one database of the run after the other."""
-    if request.param not in database_urls:
-        pytest.skip(f"{request.param} does not answer")
-    found = Database.open(request.param, database_urls[request.param])
+class Opened:
+    """
+    The databases of this run, and tables on each, made when first asked for.
+
+    Not fixtures with parameters: those are made again whenever the next test wants
+    another database, and to make tables takes MariaDB a second.
+    """
+
+    def __init__(self, urls: Mapping[str, str]) -> None:
+        self.urls = urls
+        self._at_end = ExitStack()
+        self._stores: dict[str, tuple[Database, SqlJobStore]] = {}
+
+    def __call__(self, name: str) -> tuple[Database, SqlJobStore]:
+        if name not in self._stores:
+            database = Database.open(name, self.urls[name])
+            self._at_end.callback(database.close)
+            prefix = self._at_end.enter_context(database.fresh_prefix())
+            store = World(database, prefix).store()
+            store.ensure_ready()
+            self._stores[name] = (database, store)
+        return self._stores[name]
+
+    def close(self) -> None:
+        self._at_end.close()
+
+
+@pytest.fixture(scope="session")
+def opened(database_urls: Mapping[str, str]) -> Iterator[Opened]:
+    found = Opened(database_urls)
     yield found
     found.close()
 
 
-@pytest.fixture(scope="session")
-def shared(database: Database) -> Iterator[SqlJobStore]:
-    """Make tables once for all tests that do not care how they came to be."""
-    with database.fresh_prefix() as prefix:
-        store = World(database, prefix).store()
-        store.ensure_ready()
-        yield store
+@pytest.fixture(params=["sqlite", "postgresql", "mariadb"])
+def database(request: pytest.FixtureRequest, opened: Opened) -> Database:
+    """Give one database of the run after the other."""
+    if request.param not in opened.urls:
+        pytest.skip(f"{request.param} does not answer")
+    return opened(request.param)[0]
+
+
+@pytest.fixture
+def shared(database: Database, opened: Opened) -> SqlJobStore:
+    """Give a store on tables for all tests that do not care how they came to be."""
+    return opened(database.name)[1]
 
 
 @pytest.fixture

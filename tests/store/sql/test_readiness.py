@@ -1,6 +1,7 @@
 """The S rules: making the tables, looking at them, and refusing those of others."""
 
 import re
+import secrets
 import threading
 
 from collections.abc import Callable
@@ -29,7 +30,7 @@ from jobfence.store import SqlJobStore
 from jobfence.store.dialects.engines import make_engine
 from jobfence.store.sql.readiness import ddl
 from jobfence.store.sql.schema import VERSION
-from tests.store.sql.bench import World, only
+from tests.store.sql.bench import Database, World, only
 
 PATIENCE_S = 30
 
@@ -229,6 +230,21 @@ def test_S4_the_printed_statements_make_what_a_check_accepts(bare: World) -> Non
     store = bare.store()
     store.ensure_ready(create=False)
     assert store.claim_job(store.enqueue("thumbnail")) is not None
+
+
+def test_S1_the_longest_prefix_in_mixed_case_fits_every_name(
+    database: Database,
+) -> None:
+    world = World(database, f"Jobs_Of_{secrets.token_hex(11)}")
+    assert len(world.prefix) == 30
+    try:
+        store = world.store()
+        job_id = store.enqueue("thumbnail", deduplicate_while_queued=True)
+        world.store().ensure_ready(create=False)
+        assert set(indexes_there(world)) >= world.index_names()
+        assert store.claim_job(job_id) is not None
+    finally:
+        world.tables.metadata.drop_all(database.engine)
 
 
 def test_readiness_writes_nothing_the_second_time(world: World) -> None:
