@@ -10,8 +10,8 @@ from jobfence.conformance.faults import CATALOGUE, Fault, FaultySuite
 from jobfence.conformance.faults.base import Faulty
 from jobfence.conformance.faults.page import page
 from jobfence.conformance.layers import EXAMPLES, MATRIX, first_failure
+from jobfence.conformance.stateful.comparing import Divergence
 from jobfence.conformance.stateful.machine import run_stateful, usual_settings
-from jobfence.conformance.stateful.twins import Divergence
 
 # Always the same examples: a fault that is found today is found tomorrow.
 AT_LENGTH = settings(

@@ -9,8 +9,8 @@ import pytest
 from jobfence.conformance import Model
 from jobfence.conformance.base import new_namespace
 from jobfence.conformance.faults import CATALOGUE, FaultySuite
+from jobfence.conformance.stateful.comparing import Divergence
 from jobfence.conformance.stateful.pair import Setting
-from jobfence.conformance.stateful.twins import Divergence
 from jobfence.conformance.steps import walk_every_edge
 from jobfence.store import SqlJobStore
 from jobfence.store.dialects.engines import make_engine

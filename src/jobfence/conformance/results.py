@@ -14,7 +14,7 @@ from jobfence import __version__
 from jobfence.conformance import SUITE_VERSION
 from jobfence.conformance.base import SuiteBase
 from jobfence.conformance.capabilities import ALL, Capability, needed_by, reason_for
-from jobfence.conformance.stateful.twins import Divergence
+from jobfence.conformance.stateful.comparing import Divergence
 
 _RULE = re.compile(r"\b([MECKOBLRST]\d{1,2}b?)\b")
 _RANGE = re.compile(r"\b([MECKOBLRST])(\d{1,2})b?-\1(\d{1,2})b?\b")

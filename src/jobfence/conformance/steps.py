@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
 
+from jobfence.conformance.stateful.comparing import Divergence
 from jobfence.conformance.stateful.pair import Action, Pair, Setting
-from jobfence.conformance.stateful.twins import Divergence, Ref
+from jobfence.conformance.stateful.twins import Ref
 from jobfence.statemachine.states import JobStatus
 from jobfence.statemachine.values import Job
 from jobfence.store.contract import JobStore

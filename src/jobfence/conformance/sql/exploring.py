@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from jobfence.conformance.bench import START_MS, Backdoor
 from jobfence.conformance.model import MemoryBackdoor
 from jobfence.conformance.picture import all_jobs
+from jobfence.conformance.sometimes import met
 from jobfence.conformance.sql.scheduler import Choice, Client, Scheduler
 from jobfence.statemachine.clock import ManualClock
 from jobfence.statemachine.errors import JobfenceError
@@ -292,6 +293,7 @@ def explore(
             state_of(world),
             tuple(taken_in(each.answer) for each in clients),
         )
+        note_race(scenario, clients, found)
         if found not in known:
             if not explained(scenario, model, found):
                 steps = tuple((choice.chosen, choice.at) for choice in choices)
@@ -299,6 +301,18 @@ def explore(
             known.add(found)
         plans += _others(choices, len(plan), preemptions, deaths=deaths)
     return runs, None
+
+
+def note_race(scenario: Scenario, clients: Sequence[Client], found: Outcomes) -> None:
+    """Note what must happen in some run."""
+    if any(client.dying for client in clients):
+        met("a client died in the middle")
+    if any(answer in ((), None) for answer in found.answers):
+        met("a client found nothing in a race")
+    if scenario.name == "a completion and a recovery":
+        met("a recovery raced an acknowledgement")
+    if scenario.name == "replaced and claimed":
+        met("a replacement raced a claim")
 
 
 def _others(

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, Engine, event, text
 
+from jobfence.conformance.sometimes import met
+
 POLL_S = 0.002
 PATIENCE_S = 10.0
 
@@ -185,6 +187,7 @@ class Scheduler:
                 for client in clients:
                     if client.state == "running" and self._is_blocked(monitor, client):
                         client.state = "waiting"
+                        met("a client waited for a lock")
                 if time.monotonic() > end:
                     raise TimeoutError([(c.number, c.state, c.at) for c in clients])
 

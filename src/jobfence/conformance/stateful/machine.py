@@ -17,10 +17,10 @@ from hypothesis.stateful import run_state_machine_as_test
 from jobfence.conformance.base import SuiteBase, new_namespace
 from jobfence.conformance.bench import Backdoor, StoreFactory
 from jobfence.conformance.capabilities import ALL, Capability
+from jobfence.conformance.stateful.comparing import Divergence
 from jobfence.conformance.stateful.keeping import Keeping
 from jobfence.conformance.stateful.pair import Setting
 from jobfence.conformance.stateful.shortening import BUDGET_S, shorten
-from jobfence.conformance.stateful.twins import Divergence
 
 
 class StoreMachine(Keeping):

@@ -8,21 +8,21 @@ from jobfence.conformance.blocking import blocking
 from jobfence.conformance.capabilities import ALL, Capability
 from jobfence.conformance.model import Model
 from jobfence.conformance.rules import RULES_OF
+from jobfence.conformance.sometimes import met, note_call
 from jobfence.conformance.stateful import drawing as draw
+from jobfence.conformance.stateful.comparing import Divergence, Step, compare
 from jobfence.conformance.stateful.twins import (
-    Divergence,
     Read,
     Ref,
     Side,
-    Step,
-    compare,
 )
 from jobfence.statemachine.clock import ManualClock
 from jobfence.statemachine.policy import QueuePolicy
 from jobfence.statemachine.retry import SteppedRetry
+from jobfence.statemachine.states import JobStatus
 from jobfence.store.contract import JobStore
 
-MAX_HANDOFFS = 4
+MAX_HANDOFFS = 2
 Queues = Mapping[str, QueuePolicy] | None
 
 
@@ -93,6 +93,8 @@ class Pair:
             self._note(action, None)
             (ms,) = action.args
             self.clock.advance(int(str(ms)))
+            if int(str(ms)) < 0:
+                met("the clock set back")
             return None
         if action.what == "open":
             self._note(action, None)
@@ -116,6 +118,7 @@ class Pair:
                 self._listen(side, 0)
                 self._listen(side, 1)
             return
+        met("an instance lost and opened again")
         for number, side in enumerate(self._sides):
             side.instances[action.who].close()
             side.use(action.who, self._opened(number, queues))
@@ -154,6 +157,9 @@ class Pair:
         known = len(model.made)
         expected = model.call(who, method, action.args, action.kwargs or {})
         self._note(replace(action, made=tuple(model.made[known:])), expected)
+        note_call(method, expected)
+        if method == "claim" and self._cap_refused(expected, action.args):
+            met("a cap refused inside a batch")
         seen = store.call(who, method, action.args, action.kwargs or {})
         self._agree(RULES_OF[method], expected, seen)
         self._agree(
@@ -162,6 +168,17 @@ class Pair:
             {"a listener was called": store.wakes[who] > before[1]},
         )
         return expected
+
+    def _cap_refused(self, answer: object, args: tuple[object, ...]) -> bool:
+        """Whether a claim of several came back with some, and left due work behind."""
+        limit = args[0] if args else 1
+        if not isinstance(answer, list) or not isinstance(limit, int):
+            return False
+        now, full = self.clock.now_ms(), 0 < len(answer) < limit
+        return full and any(
+            job.concurrency_key is not None and job.scheduled_at_ms <= now
+            for job in self.model.list_jobs(status=JobStatus.QUEUED)
+        )
 
     def _agree(self, rules: str, expected: object, seen: object) -> None:
         if found := compare(expected, seen):

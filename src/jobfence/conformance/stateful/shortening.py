@@ -11,8 +11,9 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from jobfence.conformance.stateful.comparing import Divergence
 from jobfence.conformance.stateful.pair import Action, Setting, play
-from jobfence.conformance.stateful.twins import Divergence, Request
+from jobfence.conformance.stateful.twins import Request
 
 BUDGET_S = 60.0
 
