@@ -64,6 +64,9 @@ Init ==
   /\ counter \in [Keys -> [cap : Caps \cup {0}, active : {0}]]
   /\ queue \in [Queues -> [policy : Caps \cup {0}, paused : {FALSE}]]
   /\ \A k \in ExplicitKeys : counter[k].cap \in Caps
+  (* A queue whose policy nobody follows begins with none: fewer states. *)
+  /\ \A q \in Queues :
+       queue[q].policy # 0 => \E j \in Ids : QueueOf[j] = q /\ KeyOf[j] = None
   /\ \A q \in Queues : counter[q].cap = 0  \* no row yet
   /\ skey = [s \in ScheduleKeys |-> [owner |-> NoJob, high |-> 0]]
   /\ first = [i \in IdempotencyKeys |-> NoJob]
@@ -91,11 +94,12 @@ Open(j) ==
             IF k \in Queues /\ Policy(j) > 0 THEN Policy(j) ELSE counter[k].cap
 AdoptedCap(j) == IF Wanted(j) = None THEN counter
                  ELSE [counter EXCEPT ![Wanted(j)].cap = CapOf(j)]
-(* An enqueue or a recovery makes a missing counter and leaves others alone. *)
+(* An enqueue or a recovery makes a missing counter and leaves others be.  *)
 MadeIn(counters, j) ==
   LET k == Wanted(j)
-  IN IF k \in Queues /\ counters[k].cap = 0
-     THEN [counters EXCEPT ![k].cap = CapOf(j)] ELSE counters
+  IN IF k = None \/ counters[k].cap # 0 THEN counters
+     ELSE [counters EXCEPT ![k].cap =
+             IF k \in Queues THEN Policy(j) ELSE CHOOSE cap \in Caps : TRUE]
 
 Reserve(j) == IF Wanted(j) = None THEN counter
               ELSE [AdoptedCap(j) EXCEPT ![Wanted(j)].active = @ + 1]
@@ -333,12 +337,18 @@ RequestCancel(j) ==
   /\ job' = [job EXCEPT ![j].cancel = TRUE]
   /\ UNCHANGED <<counter, skey, queue, first>>
 
-(* Only the row goes: the idempotency key and the high-water stay. *)
+(* Only the row goes, and its key's counter if no other row names it: the  *)
+(* idempotency key and the high-water stay.                                *)
+Named(k, without) == \E i \in Ids \ {without} : job[i].ckey = k
 PruneTerminal(j) ==
   /\ On("prune") /\ Status(j) \in Terminal
   /\ job' = [job EXCEPT ![j] = [NoRow EXCEPT !.status = "pruned",
                                              !.order = job[j].order]]
-  /\ UNCHANGED <<counter, skey, queue, first>>
+  /\ LET k == job[j].ckey
+     IN counter' = IF k = None THEN counter
+                   ELSE IF counter[k].active # 0 \/ Named(k, j) THEN counter
+                   ELSE [counter EXCEPT ![k].cap = 0]
+  /\ UNCHANGED <<skey, queue, first>>
 
 -----------------------------------------------------------------------------
 (* By schedule key: section K.                                             *)

@@ -7,6 +7,7 @@ Check the formal model: every model must hold, every planted fault must be found
     python spec/run.py --trace NAME      the counterexample of a negative, condensed
     python spec/run.py --counterexamples all of them, into spec/counterexamples.md
     python spec/run.py --guards          leave out each guard of the table: who notices?
+    python spec/run.py --equality        the store in memory has the graph that TLC finds
     python spec/run.py --induction       the rows keep the invariants, without bounds (z3)
 
 Exit code 0: all as expected; 1: something differs; 2: wrong usage. Without Java or the
@@ -50,11 +51,19 @@ def main() -> int:
     except ToolMissingError as error:
         print(f"the formal model was not checked: {error}", file=sys.stderr)
         return 1 if os.environ.get("CI") == "true" else 0
+    return _run(tools, catalogue, options)
+
+
+def _run(tools: Toolchain, catalogue: Catalogue, options: argparse.Namespace) -> int:
     if options.only or options.trace:
         name = options.only or options.trace
         return _one(tools, catalogue, name, condensed=bool(options.trace))
-    if options.counterexamples or options.guards:
-        return (_examples if options.counterexamples else _guards)(tools, catalogue)
+    if options.equality:
+        return _equality(tools, catalogue, every_world=options.every_world)
+    if options.counterexamples:
+        return _examples(tools, catalogue)
+    if options.guards:
+        return _guards(tools, catalogue)
     return _all(tools, catalogue, deep=options.deep)
 
 
@@ -70,6 +79,12 @@ def _options() -> argparse.Namespace:
         "--counterexamples", action="store_true", help="write counterexamples.md"
     )
     what.add_argument("--guards", action="store_true", help="who notices a lost guard")
+    what.add_argument("--equality", action="store_true", help="the store's graph")
+    parser.add_argument(
+        "--every-world",
+        action="store_true",
+        help="with --equality: go on from every content of the tables, not one a state",
+    )
     what.add_argument("--induction", action="store_true", help="z3, without bounds")
     return parser.parse_args()
 
@@ -123,6 +138,12 @@ def _guards(tools: Toolchain, catalogue: Catalogue) -> int:
         unnoticed += said == "nobody"
         print(f"| {left_out} | {said} |", flush=True)
     return 1 if unnoticed else 0
+
+
+def _equality(tools: Toolchain, catalogue: Catalogue, *, every_world: bool) -> int:
+    from equality.report import report_equality  # noqa: PLC0415  only this needs jobfence
+
+    return report_equality(tools, catalogue.models, every_world=every_world)
 
 
 def _induction() -> int:

@@ -49,8 +49,13 @@ def plant(negative: Negative, folder: Path) -> tlc.Run:
 
 def _only(negative: Negative) -> str:
     section = {tlc.INVARIANT: "INVARIANT", tlc.PROPERTY: "PROPERTY"}.get(negative.code)
-    config = _CHECKS.sub("", negative.base.config.read_text())
+    config = without_checks(negative.base.config.read_text())
     return f"{config}\n{section} {negative.breaks}\n" if section else config
+
+
+def without_checks(config: str) -> str:
+    """Return a configuration that explores the same and checks nothing."""
+    return _CHECKS.sub("", config)
 
 
 def checked_names(models: Iterable[Model]) -> frozenset[str]:
