@@ -4,7 +4,7 @@
 #   make test ARGS="tests/store -k claim"    arguments for pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test deep lint format generate typing spec spec-deep docs lock FORCE
+.PHONY: help demo test deep lint format generate typing spec spec-deep spec-equality docs lock FORCE
 .DELETE_ON_ERROR:
 
 VENV := .venv
@@ -19,7 +19,7 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
 	then echo $$python; break; fi; done)
 
 help: ## Print this message
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.installed-demo ## Show jobs survive a killed worker, on SQLite
 	@$(VENV)/bin/jobfence demo
@@ -53,8 +53,12 @@ spec: $(VENV)/.installed-spec ## Check the formal model (needs Java)
 	$(PY) spec/run.py --induction
 	$(PY) spec/run.py
 
+spec-equality: $(VENV)/.installed-spec ## Compare the formal model's graph with that of the store in memory (needs Java)
+	$(PY) spec/run.py --equality
+
 spec-deep: $(VENV)/.installed-spec ## Check the formal model with its large bounds
 	$(PY) spec/run.py --deep
+	$(PY) spec/run.py --equality --every-world
 
 docs: $(VENV)/.installed-dev ## Build the documentation; a warning is an error
 	$(VENV)/bin/sphinx-build -W --keep-going -q docs docs/_build
