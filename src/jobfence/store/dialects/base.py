@@ -12,6 +12,7 @@ from sqlalchemy.exc import DBAPIError
 
 from jobfence.statemachine.clock import Clock, DatabaseClock
 from jobfence.statemachine.errors import JobfenceError, StoreUnavailable
+from jobfence.store.dialects.turns import Turn
 
 
 class Fault(Enum):
@@ -40,6 +41,10 @@ class Room(ABC):
 
     def begin(self, connection: Connection, *, joined: bool) -> None:
         """Take what lock a write transaction starts with, if any."""
+
+    def turn(self, url: URL) -> Turn | None:  # noqa: ARG002  no queue of ours
+        """Return what writers wait for before they begin, where nothing queues them."""
+        return None
 
     def begin_reading(self, connection: Connection) -> None:
         """Start a transaction whose reads all see one state, where it is needed."""

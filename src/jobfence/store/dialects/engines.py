@@ -104,7 +104,7 @@ def _options(url: URL, *, sync: bool = True) -> dict[str, Any]:
     name = url.get_backend_name()
     if name == "sqlite":
         options: dict[str, Any] = {"connect_args": {"timeout": BUSY_TIMEOUT_S}}
-        if _in_memory(url):
+        if in_memory(url):
             # Each connection would be a database of its own: all share one, in turn.
             options["poolclass"] = QueuePool if sync else AsyncAdaptedQueuePool
             options["pool_size"], options["max_overflow"] = 1, 0
@@ -126,7 +126,7 @@ def _options(url: URL, *, sync: bool = True) -> dict[str, Any]:
     return options
 
 
-def _in_memory(url: URL) -> bool:
+def in_memory(url: URL) -> bool:
     """Whether a SQLite database lives and ends with its connection."""
     named = url.database or ":memory:"
     return ":memory:" in named or url.query.get("mode") == "memory"

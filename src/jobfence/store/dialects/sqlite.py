@@ -8,10 +8,13 @@ from typing import Any
 
 from sqlalchemy import Connection, Insert, Select, Table
 from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
 
 from jobfence.statemachine.clock import Clock, DatabaseClock, SystemClock
 from jobfence.store.dialects.base import Fault, Room
+from jobfence.store.dialects.engines import in_memory
+from jobfence.store.dialects.turns import Turn, turn_for
 
 _PRIMARY = 0xFF
 _UNDECODED = "Could not decode to UTF-8"
@@ -57,6 +60,13 @@ class SQLiteRoom(Room):
                 return
             connection.exec_driver_sql("ROLLBACK")
         connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    def turn(self, url: URL) -> Turn | None:
+        """Return the file's turn; a database in memory has one connection anyway."""
+        database = url.database or ""
+        if in_memory(url) or database.startswith("file:"):
+            return None
+        return turn_for(database)
 
     def begin_reading(self, connection: Connection) -> None:
         """Hold one snapshot for several reads."""

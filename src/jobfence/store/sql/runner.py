@@ -3,7 +3,8 @@
 import random
 import time
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
@@ -22,6 +23,7 @@ from jobfence.statemachine.errors import (
 from jobfence.statemachine.policy import QueuePolicy
 from jobfence.store.dialects.base import Fault, Room
 from jobfence.store.dialects.rooms import room_for
+from jobfence.store.dialects.turns import PAUSE_S
 from jobfence.store.notes import Action, Entity
 from jobfence.store.sql import joining, journal, readiness
 from jobfence.store.sql.calls import Call, Mode
@@ -151,6 +153,7 @@ class OwnRunner:
         self._engine = engine
         self._settings = settings
         self._ready = ready
+        self._turn = settings.room.turn(engine.url)
 
     def run(self, call: Call[T]) -> T:
         """Run a call until it commits."""
@@ -183,10 +186,24 @@ class OwnRunner:
 
     def _once(self, call: Call[T], tries: Tries) -> tuple[T, bool]:
         tries.committing = False
-        with self._connect() as connection:
+        with self._in_turn(call.mode), self._connect() as connection:
             return in_transaction(
                 connection, self._settings, call, before_commit=tries.commit_begins
             )
+
+    @contextmanager
+    def _in_turn(self, mode: Mode) -> Iterator[None]:
+        """Wait until it is this writer's turn, where writers take turns."""
+        if self._turn is None or mode is Mode.READ:
+            yield
+            return
+        asking = self._turn.ask()
+        try:
+            while not asking.over():
+                time.sleep(PAUSE_S)
+            yield
+        finally:
+            asking.end()
 
     def _connect(self) -> Connection:
         try:

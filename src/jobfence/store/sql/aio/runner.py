@@ -2,13 +2,16 @@
 
 import asyncio
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
 
-from jobfence.store.sql.calls import Call
+from jobfence.store.dialects.turns import PAUSE_S
+from jobfence.store.sql.calls import Call, Mode
 from jobfence.store.sql.runner import (
     LOOK,
     JoinedRunner,
@@ -34,6 +37,7 @@ class AsyncOwnRunner:
         self._engine = engine
         self._settings = settings
         self._ready = ready
+        self._turn = settings.room.turn(engine.url)
 
     async def run(self, call: Call[T]) -> T:
         """Run a call until it commits."""
@@ -97,10 +101,24 @@ class AsyncOwnRunner:
             tries.commit_begins()
 
         try:
-            async with self._engine.connect() as connection:
+            async with self._in_turn(call.mode), self._engine.connect() as connection:
                 return await connection.run_sync(work)
         except self._engine.dialect.loaded_dbapi.Error as error:
             raise as_database_error(self._engine.dialect, error) from error
+
+    @asynccontextmanager
+    async def _in_turn(self, mode: Mode) -> AsyncIterator[None]:
+        """Wait until it is this writer's turn, where writers take turns."""
+        if self._turn is None or mode is Mode.READ:
+            yield
+            return
+        asking = self._turn.ask()
+        try:
+            while not asking.over():  # noqa: ASYNC110  another process sets no event
+                await asyncio.sleep(PAUSE_S)
+            yield
+        finally:
+            asking.end()
 
 
 class AsyncJoinedRunner:
