@@ -3,12 +3,14 @@
 import json
 import os
 import signal
+import time
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import count
+from pathlib import Path
 from typing import NamedTuple
 
 from sqlalchemy import PoolProxiedConnection, event
@@ -17,9 +19,10 @@ from jobfence.statemachine.clock import ManualClock
 from jobfence.statemachine.options import JobRequest
 from jobfence.statemachine.states import JobStatus
 from jobfence.statemachine.values import Handoff, Settlement
+from jobfence.store.dialects.turns import turn_for
 from jobfence.store.sql.store import SqlJobStore
-from tests.store.sql.races.crew import together
-from tests.store.sql.races.watch import Troubles
+from tests.store.sql.races.crew import Running, together
+from tests.store.sql.races.watch import Troubles, wait_until
 
 Ready = Callable[[], object]
 
@@ -250,3 +253,94 @@ def _connection_of(store: SqlJobStore) -> str:
         if own is None:
             return f"{os.getpid()}:{id(connection.connection.dbapi_connection)}"
         return str(connection.exec_driver_sql(own).scalar_one())
+
+
+def die_in_turn(_ready: Ready, database: str) -> None:
+    """Have the turn, say so by a file, and be killed once asked to by another."""
+    asking = turn_for(database).ask()
+    assert asking.over()
+    Path(f"{database}-held").touch()
+    wait_until(Path(f"{database}-die").exists, "leave to die")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def fork_in_turn(_ready: Ready, database: str) -> dict[str, bool]:
+    """Fork while another thread has the turn; tell who can have it when."""
+    turn = turn_for(database)
+    asking = turn.ask()
+    assert Running(asking.over).result()
+    told, tell = os.pipe()
+    asked, ask = os.pipe()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            early = turn.ask()
+            os.write(tell, bytes([early.over()]))
+            early.end()
+            os.read(asked, 1)
+            os.write(tell, bytes([turn.ask().over()]))
+            os.read(asked, 1)
+            code = 0
+        finally:
+            os._exit(code)
+    seen = {"in the child while the parent has it": os.read(told, 1) == b"\1"}
+    asking.end()
+    os.write(ask, b".")
+    seen["in the child afterwards"] = os.read(told, 1) == b"\1"
+    late = turn.ask()
+    seen["in the parent while the child has it"] = late.over()
+    late.end()
+    os.write(ask, b".")
+    assert os.waitpid(child, 0)[1] == 0
+    assert turn.ask().over()
+    return seen
+
+
+def write_with(store: SqlJobStore, seconds: float) -> list[float]:
+    """Claim and complete for a while; return how long each call took."""
+    took = []
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        began = time.monotonic()
+        found = store.claim(1)
+        took.append(time.monotonic() - began)
+        for each in found:
+            began = time.monotonic()
+            assert store.complete(each.job.id, each.handoff_id).accepted
+            took.append(time.monotonic() - began)
+    return took
+
+
+def write_for(ready: Ready, url: str, prefix: str, seconds: float) -> list[float]:
+    """Write in a process of its own."""
+    with opened(url, prefix) as (store, _troubles):
+        store.ensure_ready()
+        ready()
+        return write_with(store, seconds)
+
+
+def claim_for(
+    ready: Ready, url: str, prefix: str, seconds: float
+) -> tuple[int, Counter[str]]:
+    """Claim and complete for a while what another process enqueues."""
+    with opened(url, prefix) as (store, troubles):
+        store.ensure_ready()
+        ready()
+        write_with(store, seconds)
+        return store.counts()[JobStatus.COMPLETED], troubles
+
+
+def enqueue_for(
+    ready: Ready, url: str, prefix: str, seconds: float
+) -> tuple[int, Counter[str]]:
+    """Enqueue for a while; return how many jobs."""
+    made = 0
+    with opened(url, prefix) as (store, troubles):
+        store.ensure_ready()
+        ready()
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            store.enqueue("job", [made])
+            made += 1
+    return made, troubles
