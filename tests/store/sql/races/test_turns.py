@@ -126,7 +126,7 @@ def test_the_turn_of_another_process_ends_with_it(turn: Turn, tmp_path: Path) ->
     """Also when it is killed, and the file stays."""
     database = str(tmp_path / "jobs.db")
     holder = Running(partial(in_one_that_dies, tasks.die_in_turn, database))
-    wait_until(lambda: (tmp_path / "jobs.db-held").exists(), "the turn to be held")
+    wait_until((tmp_path / "jobs.db-held").exists, "the turn to be held")
     asking = turn.ask()
     assert not asking.over()
     (tmp_path / "jobs.db-die").touch()
