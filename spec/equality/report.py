@@ -29,6 +29,7 @@ SLICES: Final = (
     "schedule-2keys",
     "policy-3jobs",
     "enqueue-3jobs",
+    "prune-2jobs",
     "damage-2jobs",
 )
 EVERY_WORLD: Final = 1_000_000
