@@ -107,7 +107,7 @@ def _place(args: argparse.Namespace) -> Iterator[tuple[str, Place]]:
 
 def _remove(path: Path) -> None:
     """Remove a SQLite file that the demo made, with what SQLite keeps beside it."""
-    for suffix in ("", "-wal", "-shm"):
+    for suffix in ("", "-wal", "-shm", "-turn"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
