@@ -24,13 +24,13 @@ help: ## Print this message
 demo: $(VENV)/.installed-demo ## Show jobs survive a killed worker, on SQLite
 	@$(VENV)/bin/jobfence demo
 
-test: $(VENV)/.installed-dev ## All tests, with coverage, on every database that answers
+test: $(VENV)/.installed-spec ## All tests, with coverage, on every database that answers
 	$(PY) -m coverage erase
 	$(PY) -m coverage run -m pytest $(ARGS)
 	$(PY) -m coverage combine --quiet
 	$(PY) -m coverage report --fail-under=$(MIN_COVERAGE)
 
-deep: $(VENV)/.installed-dev ## The stateful suite, races and soaks at length
+deep: $(VENV)/.installed-spec ## The stateful suite, races and soaks at length
 	HYPOTHESIS_PROFILE=deep $(PY) -m pytest model_tests $(ARGS)
 	$(PY) -m pytest tests -v -m deep $(ARGS)
 
