@@ -104,7 +104,7 @@ def claim_too_early(plot: Plot) -> str:
     job_id = plot.store.enqueue("work", scheduled_at=later)
     row = claim._CLAIM  # noqa: SLF001
     plot.patch.setattr(claim, "_CLAIM", replace(row, fence=(Fence.CONCURRENCY_KEY,)))
-    plot.patch.setattr(single, "_claimable", lambda *_: True)
+    plot.patch.setattr(single, "_due", lambda *_: True)
 
     assert plot.store.claim_job(job_id) is not None
     return job_id
