@@ -61,6 +61,10 @@ def points_of(folder: Path, name: str) -> int:
         file = folder / f"{name}-{point}.db"
         world = opened(file)
         set_up(Scenario("", "", scene, ()), world)
+        if name == "claim_job":
+            # Its enqueue is a transaction of its own, done before: then it finds the
+            # job by its key and writes nothing.
+            world.open(-1).enqueue("scan", idempotency_key="c")
         before = state_of(world)
         world.engine.dispose()
         ended = child(file, name, point)
