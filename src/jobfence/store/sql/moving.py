@@ -105,9 +105,7 @@ def move_jobs(
         return []
     statement = move(tx.schema.jobs, transition, whole=whole)
     parameters = [_parameters(tx, transition, each, whole=whole) for each in moves]
-    changed = tx.connection.execute(
-        statement, parameters if len(parameters) > 1 else parameters[0]
-    ).rowcount
+    changed = tx.changed_by(statement, parameters)
     assert changed <= len(moves), f"{transition.name} changed {changed} rows"
     won = _all(moves) if changed == len(moves) else _won(tx, moves, changed)
     results: list[Row | None] = []

@@ -124,10 +124,10 @@ def prune_batch(tx: Tx, status: JobStatus, ttl_ms: int, size: int) -> tuple[int,
     rows = tx.rows(statement, ended_by=ended_by, row_limit=size)
     if not rows:
         return 0, 0
-    deleted = tx.changed(
+    ids = sorted(str(row["id"]) for row in rows)
+    deleted = tx.changed_by(
         jobs.delete_ended(tx.schema, status),
-        in_ids=sorted(str(row["id"]) for row in rows),
-        ended_by=ended_by,
+        [{"at_id": job_id, "ended_by": ended_by} for job_id in ids],
     )
     if tx.journal is not None:
         _note_deleted(tx, rows, deleted)

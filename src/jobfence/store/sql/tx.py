@@ -1,6 +1,6 @@
 """One operation's view of its transaction, and what the store is set up with."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -126,6 +126,15 @@ class Tx:
     def changed(self, statement: Executable, **parameters: Any) -> int:
         """Execute an UPDATE or DELETE and return how many rows it matched."""
         return self.run(statement, **parameters).rowcount
+
+    def changed_by(
+        self, statement: Executable, parameters: Sequence[Mapping[str, Any]]
+    ) -> int:
+        """Execute it once for each set of parameters, and add up the rows matched."""
+        many = len(parameters) != 1
+        return self.connection.execute(
+            statement, parameters if many else parameters[0]
+        ).rowcount
 
     def rows(self, statement: Executable, **parameters: Any) -> list[Row]:
         """Execute a SELECT and return its rows as mappings."""

@@ -14,7 +14,7 @@ from tests.store.sql.races.place import Place, PlaceFactory
 
 DATABASES = ("sqlite", "postgresql", "mariadb")
 SERVERS = ("postgresql", "mariadb")
-ROUNDS = 40
+ROUNDS = 25
 FIGURES = pytest.StashKey[list[str]]()
 Note = Callable[..., None]
 

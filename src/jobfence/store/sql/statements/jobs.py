@@ -177,10 +177,15 @@ def ended(schema: Schema, status: JobStatus) -> Select[Any]:
 
 @cache
 def delete_ended(schema: Schema, status: JobStatus) -> Delete:
-    """Delete jobs by id, if they still are as `ended` found them (R1)."""
+    """
+    Delete a job, if it still is as `ended` found it (R1).
+
+    One by one: for a list of ids MySQL may read the whole table, and wait for every lock
+    in it.
+    """
     jobs = schema.jobs.c
     return delete(schema.jobs).where(
-        jobs.id.in_(bindparam(IDS, expanding=True)),
+        jobs.id == bindparam("at_id"),
         jobs.status == status.value,
         jobs[ended_columns()[status]] <= bindparam("ended_by"),
     )
