@@ -4,7 +4,9 @@ The one lock order (rule C4), and the ways to take locks in it.
 1. names: dedupe and idempotency identities, sorted; then schedule keys, sorted
 2. job rows, in id order; a claim skips those that are locked
 3. counters, in key order: one waiting acquisition in a transaction, further ones only
-   without waiting
+   without waiting; a missing one is inserted at its place in that order
+
+Rows of queues come before all of these, by name: only reconciling and pausing take them.
 
 A transaction that needs something from an earlier line while it holds a later one
 takes it without waiting, or leaves it.
