@@ -1,5 +1,6 @@
 """Every write of a job, a counter or a schedule key is noted in its own transaction."""
 
+import asyncio
 import json
 
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from tests.store.sql.journal.audit import (
     refused,
     verdict_of,
 )
+from tests.store.sql.test_async import opened
 
 CAPPED = {"q": QueuePolicy(max_concurrent=2)}
 
@@ -370,3 +372,23 @@ def test_a_journal_whose_rows_are_deleted_begins_again(
 
     assert verdict_of(again).ok
     assert verdict_of(again).earlier == 31
+
+
+def test_the_async_store_notes_the_same(world: World) -> None:
+    async def use() -> None:
+        async with opened(world, journal=True, queues=CAPPED) as store:
+            await store.enqueue_many(
+                [JobRequest("w", [n], queue="q") for n in range(3)]
+            )
+            held = await store.claim(2)
+            acks = [Settlement.complete(held[0]), Settlement.fail(held[1], "e")]
+            await store.settle(acks, claim=1)
+            await store.replace_scheduled("s", "w")
+            async with store.engine.connect() as connection:
+                await store.within(connection).enqueue("undone")
+                await connection.rollback()
+
+    asyncio.run(use())
+
+    verdict = assert_possible(world.store(journal=True))
+    assert verdict.counts["transitions"] == 9
