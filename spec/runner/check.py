@@ -1,5 +1,6 @@
 """Runs models and negatives and says what was expected and what was seen."""
 
+import sys
 import tempfile
 
 from collections import Counter
@@ -56,8 +57,15 @@ def check_all(
     timeout_s: float,
 ) -> list[Line]:
     """Run everything, large models one by one, small ones two at a time."""
-    wide = [model for model in models if model.workers > 1]
-    lines = [check_model(tools, model, timeout_s=timeout_s) for model in wide]
+    lines: list[Line] = []
+    for model in models:
+        if model.workers > 1:
+            lines.append(check_model(tools, model, timeout_s=timeout_s))
+            # A large model takes minutes: say that it is over, apart from the table.
+            took = f"{lines[-1].outcome.seconds:.0f} s"
+            print(
+                f"{model.name}: {lines[-1].seen}, {took}", file=sys.stderr, flush=True
+            )
     small: list[Callable[[], Line]] = [
         partial(check_model, tools, model, timeout_s=timeout_s)
         for model in models
