@@ -57,13 +57,13 @@ def together(*works: Callable[[], T]) -> list[T]:
     return results([Running(started(work)) for work in works])
 
 
-def results(running: Sequence[Running[T]]) -> list[T]:
+def results(running: Sequence[Running[T]], within_s: float = LONG_S) -> list[T]:
     """Wait for all of them; raise the first error only when none runs any more."""
     found: list[T] = []
     errors: list[BaseException] = []
     for each in running:
         try:
-            found.append(each.result())
+            found.append(each.result(within_s))
         except BaseException as error:  # noqa: BLE001  the first is raised below
             errors.append(error)
     # A barrier that broke is what the others get for somebody's error.
@@ -105,7 +105,8 @@ def in_rounds(
 
         return run
 
-    results([Running(one(work)) for work in works])
+    # A round that hangs is noticed by its barriers.
+    results([Running(one(work)) for work in works], within_s=LONG_S * rounds)
 
 
 # Forked from a server without threads, which has the libraries loaded already: cheap,

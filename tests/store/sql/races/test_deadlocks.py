@@ -163,7 +163,11 @@ def test_replace_against_cancel_by_id_and_by_key_against_the_owners_end(
 def test_replace_in_opposite_orders_inside_settles_of_the_owners(
     place: Place, rounds: int
 ) -> None:
-    """Owners of two schedule keys end in one transaction, in either order."""
+    """
+    Owners of two schedule keys end in one transaction, in either order.
+
+    A round has as many transactions as five others.
+    """
     store = place.store()
     held: dict[str, list[Handoff]] = {"up": [], "down": []}
 
@@ -190,7 +194,7 @@ def test_replace_in_opposite_orders_inside_settles_of_the_owners(
         for key in ("s4", "s3", "s2", "s1"):
             store.replace_scheduled(key, "other", scheduled_at=2**40)
 
-    in_rounds(rounds, end("up"), end("down"), replace, before=before)
+    in_rounds(rounds // 5, end("up"), end("down"), replace, before=before)
     owned = [row["job_id"] for row in place.rows(place.tables.schedule_keys)]
     jobs = place.jobs()
     assert all(jobs[owner]["status"] == JobStatus.QUEUED for owner in owned)
