@@ -32,7 +32,7 @@ test: $(VENV)/.installed-spec ## All tests, with coverage, on every database tha
 
 deep: $(VENV)/.installed-spec ## The stateful suite, races and soaks at length
 	HYPOTHESIS_PROFILE=deep $(PY) -m pytest model_tests $(ARGS)
-	$(PY) -m pytest tests -v -m deep -o faulthandler_timeout=900 $(ARGS)
+	$(PY) -m pytest tests -v -m deep $(ARGS)
 
 lint: $(VENV)/.installed-dev ## Format, lint and import contracts
 	$(VENV)/bin/ruff format --check .

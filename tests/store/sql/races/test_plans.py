@@ -74,6 +74,37 @@ def claims_seen(engine: Engine) -> Iterator[list[tuple[str, Any]]]:
         event.remove(engine, "before_cursor_execute", note)
 
 
+@pytest.mark.on("postgresql")
+@pytest.mark.parametrize("analyzed", [False, True])
+def test_F50_no_claim_is_sorted_even_with_statistics_of_an_empty_table(
+    place: Place,
+    analyzed: bool,  # noqa: FBT001
+) -> None:
+    """Case F50, in the minutes after a large enqueue and later."""
+    store, tables = place.store(), place.tables
+    names = f"{tables.jobs.name}, {tables.concurrency.name}"
+    with place.looking.connect() as connection:
+        outside = connection.execution_options(isolation_level="AUTOCOMMIT")
+        outside.exec_driver_sql(f"ANALYZE {names}")
+        store.enqueue_many(
+            JobRequest("job", [n], queue="ab"[n % 2], priority=n % 3)
+            for n in range(MANY)
+        )
+        if analyzed:
+            outside.exec_driver_sql(f"ANALYZE {names}")
+    with claims_seen(store.engine) as seen:
+        for limit in (1, 20, 500):
+            store.claim(limit)
+            store.claim(limit, queues=["b"])
+    assert len(seen) >= 6
+    with place.looking.connect() as connection:
+        for statement, parameters in seen:
+            plan = connection.exec_driver_sql(f"EXPLAIN {statement}", parameters)
+            steps = "\n".join(plan.scalars())
+            assert "Sort" not in steps
+            assert f"Index Scan using {place.prefix}jobs_due" in steps
+
+
 @pytest.mark.on("mariadb")
 @pytest.mark.parametrize("n", [3, 60, 3000])
 def test_F50_no_claim_is_sorted(place: Place, n: int) -> None:

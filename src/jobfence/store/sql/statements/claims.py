@@ -21,11 +21,12 @@ from sqlalchemy import (
     not_,
     or_,
     select,
+    text,
 )
 
 from jobfence.statemachine.states import JobStatus
 from jobfence.store.dialects.naming import MYSQL_NAMES
-from jobfence.store.sql.schema import Schema
+from jobfence.store.sql.schema import UNHELD, Schema
 
 NOW = "at_now"
 # As text in the statement, not a parameter: a planner then sees that a partial index
@@ -119,7 +120,9 @@ def _has_room(schema: Schema, shape: tuple[str, ...]) -> ColumnElement[bool]:
         counters.concurrency_key == key,
         counters.active_count >= counters.max_concurrency,
     )
-    room: ColumnElement[bool] = not_(counter_full)
+    # The first half is more than a short cut: PostgreSQL makes a join of a bare NOT EXISTS,
+    # and a join may lose the order of the index.
+    room: ColumnElement[bool] = or_(key.is_(None), not_(counter_full))
     if "opened" in shape:
         room = or_(room, key.in_(_many("opened")))
     if "full" in shape:
@@ -137,6 +140,7 @@ def next_scheduled(schema: Schema, *, queues: bool) -> Select[Any]:
     jobs = schema.jobs.c
     found = select(schema.jobs).where(
         jobs.status == QUEUED,
+        text(UNHELD),
         jobs.scheduled_at_ms > bindparam(NOW, type_=BigInteger()),
     )
     if queues:
