@@ -9,19 +9,12 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, text
 
+from jobfence.conformance.sql.waits import waits_for_lock
 from tests.store.sql.bench import World
 
 T = TypeVar("T")
 PATIENCE_S = 20.0
-# InnoDB's list of transactions is renewed only when nobody has looked at it for 100 ms.
-_PAUSE_S = {"postgresql": 0.005, "mariadb": 0.15}
-
-_WAITING = {
-    "postgresql": "SELECT count(*) FROM pg_stat_activity"
-    " WHERE pid = :id AND wait_event_type = 'Lock'",
-    "mariadb": "SELECT count(*) FROM information_schema.innodb_trx"
-    " WHERE trx_mysql_thread_id = :id AND trx_state = 'LOCK WAIT'",
-}
+_PAUSE_S = 0.005
 _ID = {
     "postgresql": "SELECT pg_backend_pid()",
     "mariadb": "SELECT connection_id()",
@@ -37,14 +30,13 @@ def session_id(world: World, connection: Connection) -> int:
 
 def until_waiting(world: World, session: int) -> None:
     """Return as soon as the server says that this session waits for a lock."""
-    statement = text(_WAITING[world.name])
-    pause, pause_s = threading.Event(), _PAUSE_S[world.name]
+    pause = threading.Event()
     with world.database.engine.connect() as connection:
-        for _ in range(int(PATIENCE_S / pause_s)):
-            if connection.execute(statement, {"id": session}).scalar_one():
+        for _ in range(int(PATIENCE_S / _PAUSE_S)):
+            if waits_for_lock(connection, session):
                 return
             connection.rollback()
-            pause.wait(pause_s)
+            pause.wait(_PAUSE_S)
     raise AssertionError("it does not wait for any lock")
 
 

@@ -13,22 +13,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from sqlalchemy import Connection, Engine, event, text
+from sqlalchemy import Connection, Engine, event
 
 from jobfence.conformance.sometimes import met
+from jobfence.conformance.sql.waits import waits_for_lock
 
 POLL_S = 0.002
 PATIENCE_S = 10.0
-
-_BLOCKED_POSTGRESQL = text("SELECT cardinality(pg_blocking_pids(:id)) > 0")
-_BLOCKED_MYSQL = text(
-    "SELECT count(*) > 0 FROM information_schema.innodb_trx "
-    "WHERE trx_mysql_thread_id = :id AND trx_state = 'LOCK WAIT'"
-)
-# InnoDB renews that table only when nobody has read it for a tenth of a second; this
-# number is always new, and says when it is worth to wait for so long.
-_ANY_WAITS_MYSQL = text("SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_current_waits'")
-_RENEWAL_S = 0.11
 
 
 class ClientDied(BaseException):
@@ -66,7 +57,6 @@ class Scheduler:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._is_postgresql = engine.dialect.name == "postgresql"
         self._changed = threading.Condition()
         self._by_thread: dict[int, Client] = {}
 
@@ -194,14 +184,7 @@ class Scheduler:
     def _is_blocked(self, monitor: Connection, client: Client) -> bool:
         if client.session is None:
             return False
-        given = {"id": client.session}
-        if self._is_postgresql:
-            return bool(monitor.execute(_BLOCKED_POSTGRESQL, given).scalar())
-        waits = monitor.execute(_ANY_WAITS_MYSQL).one()[1]
-        if int(waits) == 0:
-            return False
-        time.sleep(_RENEWAL_S)
-        return bool(monitor.execute(_BLOCKED_MYSQL, given).scalar())
+        return waits_for_lock(monitor, client.session)
 
 
 def session_of(connection: Connection) -> int:

@@ -8,9 +8,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from sqlalchemy import delete, insert, update
+from sqlalchemy import Connection, delete, insert, text, update
 
 from jobfence import JobRequest, QueuePolicy, Settlement, SqlJobStore
+from jobfence.conformance.sql.waits import waiting_on_mysql
 from jobfence.statemachine.errors import ConcurrencyConflict
 from tests.store.sql.bench import World
 from tests.store.sql.journal.audit import (
@@ -337,16 +338,23 @@ def wait_until_blocked(world: World, waiting: Future[None]) -> None:
     """Wait until another connection waits for a lock; on SQLite for its turn."""
     if world.name == "sqlite":
         return  # it waits for the writer's end in any case
-    statement = {
-        "postgresql": "SELECT count(*) FROM pg_locks WHERE NOT granted",
-        "mariadb": "SELECT count(*) FROM information_schema.innodb_trx "
-        "WHERE trx_state = 'LOCK WAIT'",
-    }[world.name]
     with world.database.engine.connect() as connection:
         while not waiting.done():
-            if connection.exec_driver_sql(statement).scalar_one():
+            if somebody_waits(world, connection):
                 return
             connection.rollback()
+
+
+def somebody_waits(world: World, connection: Connection) -> bool:
+    """Whether a statement on this world's tables waits; others use the server too."""
+    if world.name == "mariadb":
+        return any(world.prefix in each for each in waiting_on_mysql(connection))
+    statement = text(
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
+        "AND position(:prefix IN query) > 0"
+    )
+    found = connection.execute(statement, {"prefix": world.prefix})
+    return bool(found.scalar_one())
 
 
 def test_nothing_is_noted_for_what_is_only_read(store: SqlJobStore) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, Table, func, select, text
 
+from jobfence.conformance.sql.waits import waiting_on_mysql
 from jobfence.statemachine.clock import Clock
 from jobfence.statemachine.policy import QueuePolicy
 from jobfence.statemachine.retry import RetryPolicy
@@ -195,12 +196,7 @@ class Place:
                 )
                 found = connection.execute(statement, {"prefix": self.prefix})
                 return int(found.scalar_one())
-            # Not information_schema.innodb_trx: it is not renewed while it is read often.
-            status = connection.exec_driver_sql("SHOW ENGINE INNODB STATUS").one()[2]
-            transactions = status.split("---TRANSACTION")[1:]
-            return sum(
-                "\nLOCK WAIT" in each and self.prefix in each for each in transactions
-            )
+            return sum(self.prefix in each for each in waiting_on_mysql(connection))
 
     def until_waiting(self, *running: Running[Any]) -> None:
         """Return once all of these wait for a lock; none may end instead."""
