@@ -110,7 +110,7 @@ from jobfence.statemachine.table import Fence
 from jobfence.store.sql.statements import moves
 
 moves._FENCES = {
-    **moves._FENCES, Fence.HANDOFF: lambda jobs: jobs.c.handoff_id.is_not(None)
+    **moves._FENCES, Fence.HANDOFF: lambda jobs, _: jobs.c.handoff_id.is_not(None)
 }
 """
 

@@ -13,7 +13,7 @@ from sqlalchemy.sql.schema import Column
 from jobfence.statemachine.states import JobStatus
 from jobfence.statemachine.table import TABLE, Fence, Transition, Value
 from jobfence.statemachine.values import AckResult
-from jobfence.store.sql.moving import Move, move_job
+from jobfence.store.sql.moving import Move, move_jobs
 from jobfence.store.sql.schema import schema_for
 from jobfence.store.sql.statements import moves
 from jobfence.store.sql.statements.moves import move
@@ -111,7 +111,9 @@ def test_the_test_of_reading_columns_sees_one_that_is_read() -> None:
     assert re.findall(r"jobfence_jobs\.(\w+)", found["handoffs"]) == ["handoffs"]
 
 
-def run_move(connection: Connection, world: World, row: Transition, move: Move) -> Any:
+def run_moves(
+    connection: Connection, world: World, row: Transition, moves: list[Move]
+) -> list[Any]:
     settings = settings_for(
         connection.dialect,
         queues=None,
@@ -125,7 +127,11 @@ def run_move(connection: Connection, world: World, row: Transition, move: Move) 
         ids=None,
         handoff_ids=None,
     )
-    return move_job(Tx(connection, settings), row, move)
+    return move_jobs(Tx(connection, settings), row, moves)
+
+
+def run_move(connection: Connection, world: World, row: Transition, move: Move) -> Any:
+    return run_moves(connection, world, row, [move])[0]
 
 
 def put(
@@ -195,6 +201,49 @@ def test_M20_status_and_each_fence_are_compared_by_the_database(
         assert read(undone, jobs) == before
 
 
+@pytest.mark.parametrize("row", MOVES, ids=name_of)
+def test_M20_of_several_moved_at_once_those_alone_change_whose_fences_hold(
+    undone: Connection, world_tables: World, row: Transition
+) -> None:
+    jobs = world_tables.tables.jobs
+    world_tables.clock.set(NOW)
+    assert row.source is not None
+    right = given_for(row)
+    broken = [(fence, BROKEN[fence]) for fence in row.fence]
+    undone.execute(delete(jobs))
+    moves = []
+    for number, (fence, columns) in enumerate([(None, {}), *broken, (None, {})]):
+        own = own_ids(row.source, f"j{number}", f"h{number}")
+        undone.execute(insert(jobs).values(legal_row(row.source, **{**own, **columns})))
+        given = {
+            name: f"new{number}" if name.endswith("handoff_id") else value
+            for name, value in right.items()
+        }
+        shown = "h-other" if fence is Fence.HANDOFF else f"h{number}"
+        moves.append(Move(legal_row(row.source, **own), given, shown))
+    before = {
+        each["id"]: dict(each) for each in undone.execute(select(jobs)).mappings()
+    }
+    after = run_moves(undone, world_tables, row, moves)
+    stored = {
+        each["id"]: dict(each) for each in undone.execute(select(jobs)).mappings()
+    }
+    assert [each is None for each in after] == [False, *(True for _ in broken), False]
+    for each, answer in zip(moves, after, strict=True):
+        expected = before[each.job_id] if answer is None else answer
+        assert stored[each.job_id] == expected
+
+
+def own_ids(status: JobStatus, job_id: str, handoff_id: str) -> dict[str, str]:
+    """Return what no two jobs may share."""
+    own = {"id": job_id}
+    if legal_row(status)["last_handoff_id"] is not None:
+        own["last_handoff_id"] = handoff_id
+    if legal_row(status)["handoff_id"] is not None:
+        own["handoff_id"] = handoff_id
+    return own
+
+
 def a_stale_completion_changes_nothing(world: World) -> None:
     """Case F5: the same worker has the job again, under another handoff."""
     store = world.store()
@@ -216,7 +265,7 @@ def test_without_the_handoff_in_the_one_builder_the_stale_completion_is_accepted
 ) -> None:
     # Guards the guard: were the comparison made anywhere else as well, the test above
     # would not notice when the builder loses it.
-    blind = {**moves._FENCES, Fence.HANDOFF: lambda _: true()}  # noqa: SLF001
+    blind = {**moves._FENCES, Fence.HANDOFF: lambda *_: true()}  # noqa: SLF001
     monkeypatch.setattr(moves, "_FENCES", blind)
     move.cache_clear()
     try:

@@ -6,9 +6,18 @@ from contextlib import AbstractContextManager
 from enum import Enum
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Insert, Select, Table, insert
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    FromClause,
+    Insert,
+    Select,
+    Table,
+    insert,
+)
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.types import TypeEngine
 
 from jobfence.statemachine.clock import Clock, DatabaseClock
 from jobfence.statemachine.errors import JobfenceError, StoreUnavailable
@@ -33,6 +42,7 @@ class Room(ABC):
     clock: Clock | DatabaseClock = DatabaseClock()
     locks_rows = True
     ddl_rolls_back = True
+    has_tables_of_values = False
     isolation: str | None = "READ COMMITTED"
     # How many rows a claim looks at beyond those that it asks for, try after try.
     look_ahead: tuple[int, ...] = (0,)
@@ -89,6 +99,15 @@ class Room(ABC):
         """
         statement = self.insert_if_missing(table) if if_missing else insert(table)
         connection.execute(statement, list(rows))
+
+    @staticmethod
+    def table_of_values(columns: Mapping[str, TypeEngine[Any]]) -> FromClause:
+        """
+        Return a table made of one list of values for each column, a parameter each.
+
+        Only where `has_tables_of_values`.
+        """
+        raise NotImplementedError(f"a table of {', '.join(columns)}")
 
     def lock_identities(
         self, connection: Connection, locks: Table, digests: Sequence[str]

@@ -11,11 +11,13 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Connection,
+    FromClause,
     Insert,
     Integer,
     Table,
     Text,
     bindparam,
+    column,
     func,
     select,
     text,
@@ -53,6 +55,8 @@ _FAULTS = {state: fault for fault, states in _BY_STATE.items() for state in stat
 class PostgreSQLRoom(Room):
     """PostgreSQL, through psycopg."""
 
+    has_tables_of_values = True
+
     def insert_if_missing(self, table: Table) -> Insert:
         """Return INSERT … ON CONFLICT DO NOTHING."""
         return insert(table).on_conflict_do_nothing()
@@ -74,6 +78,16 @@ class PostgreSQLRoom(Room):
             _insert_arrays(table, names, if_missing=if_missing),
             {_MANY + name: [row[name] for row in rows] for name in names},
         )
+
+    @staticmethod
+    def table_of_values(columns: Mapping[str, TypeEngine[Any]]) -> FromClause:
+        """Return one unnest of all the arrays."""
+        arrays = [
+            bindparam(name, type_=ARRAY(_element(kind)))
+            for name, kind in columns.items()
+        ]
+        named = [column(name, _element(kind)) for name, kind in columns.items()]
+        return func.unnest(*arrays).table_valued(*named, name="given").render_derived()
 
     def lock_identities(
         self, connection: Connection, locks: Table, digests: Sequence[str]

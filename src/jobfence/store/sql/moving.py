@@ -18,7 +18,15 @@ from jobfence.statemachine.table import (
 from jobfence.store.sql import caps, writes
 from jobfence.store.sql.rows import Row
 from jobfence.store.sql.statements import counters, jobs, others
-from jobfence.store.sql.statements.moves import AT_ID, FENCE, NOW, SET, move, written
+from jobfence.store.sql.statements.moves import (
+    AT_ID,
+    FENCE,
+    NOW,
+    SET,
+    move,
+    move_many,
+    written,
+)
 from jobfence.store.sql.tx import Tx
 
 _NEED_NOW = (Fence.DUE, Fence.LEASE_OVER)
@@ -103,9 +111,7 @@ def move_jobs(
     """Execute one row of the table on several jobs, each once, in one round trip."""
     if not moves:
         return []
-    statement = move(tx.schema.jobs, transition, whole=whole)
-    parameters = [_parameters(tx, transition, each, whole=whole) for each in moves]
-    changed = tx.changed_by(statement, parameters)
+    changed = _execute(tx, transition, moves, whole=whole)
     assert changed <= len(moves), f"{transition.name} changed {changed} rows"
     won = _all(moves) if changed == len(moves) else _won(tx, moves, changed)
     results: list[Row | None] = []
@@ -117,6 +123,23 @@ def move_jobs(
                 tx.journal.moved(transition, after, each.handoff_id, whole=whole)
         results.append(after)
     return results
+
+
+def _execute(
+    tx: Tx, transition: Transition, moves: Sequence[Move], *, whole: bool
+) -> int:
+    """Return how many rows changed: in one statement where that can be."""
+    parameters = [_parameters(tx, transition, each, whole=whole) for each in moves]
+    if len(moves) == 1 or not tx.room.has_tables_of_values:
+        return tx.changed_by(move(tx.schema.jobs, transition, whole=whole), parameters)
+    assert len(_all(moves)) == len(moves), "a job twice in one statement"
+    statement, columns = move_many(
+        tx.schema.jobs, transition, tx.room.table_of_values, whole=whole
+    )
+    values = {name: [each[name] for each in parameters] for name in columns}
+    if NOW in parameters[0]:
+        values[NOW] = parameters[0][NOW]
+    return tx.changed(statement, **values)
 
 
 def _all(moves: Sequence[Move]) -> set[str]:

@@ -2,7 +2,8 @@
 The one function that moves a job: a row of the table as a fenced UPDATE (rule M20).
 
 WHERE is the job's id, the row's source status and the row's fences; SET is its
-destination and its writes. The caller checks that exactly one row changed.
+destination and its writes. The caller checks how many rows changed. What differs from
+job to job is a parameter, or a column of a table of values that moves many at once.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,13 +13,16 @@ from typing import Any
 from sqlalchemy import (
     BigInteger,
     ColumnElement,
+    FromClause,
     Table,
     Update,
     bindparam,
+    func,
     null,
     true,
     update,
 )
+from sqlalchemy.types import TypeEngine
 
 from jobfence.statemachine.states import JobStatus
 from jobfence.statemachine.table import Fence, Transition, Value
@@ -31,20 +35,69 @@ FENCE = "fence_"
 SET = "set_"
 
 
+# What an operation supplies, by name.
+Supplied = Callable[[str, TypeEngine[Any]], ColumnElement[Any]]
+MakeTable = Callable[[Mapping[str, TypeEngine[Any]]], FromClause]
+
+
+def _parameter(name: str, kind: TypeEngine[Any]) -> ColumnElement[Any]:
+    return bindparam(name, type_=kind)
+
+
 @cache
 def move(jobs: Table, row: Transition, *, whole: bool = False) -> Update:
     """
-    Return the UPDATE of one row of the table.
+    Return the UPDATE of one row of the table on one job.
 
     `whole` leaves out the lease: a single owner recovers every handoff (L2).
     """
-    where = [jobs.c.id == bindparam(AT_ID), jobs.c.status == _stored(row.source)]
+    return _move(jobs, row, _parameter, jobs.c.status, whole=whole)
+
+
+@cache
+def move_many(
+    jobs: Table, row: Transition, make_table: MakeTable, *, whole: bool = False
+) -> tuple[Update, tuple[str, ...]]:
+    """
+    Return the same UPDATE on all the jobs of a table of values, and its columns.
+
+    The time alone is still a parameter: it is one for all.
+    """
+    columns: dict[str, TypeEngine[Any]] = {}
+
+    def note(name: str, kind: TypeEngine[Any]) -> ColumnElement[Any]:
+        columns[name] = kind
+        return _parameter(name, kind)
+
+    _move(jobs, row, note, jobs.c.status, whole=whole)
+    values = make_table(columns)
+    # Never NULL, so the same; but no index of the jobs in this status can be taken for a
+    # short way to these few, as PostgreSQL does while it has old statistics.
+    status = func.coalesce(jobs.c.status, "")
+    many = _move(jobs, row, lambda name, _: values.c[name], status, whole=whole)
+    return many, tuple(columns)
+
+
+def _move(
+    jobs: Table,
+    row: Transition,
+    supplied: Supplied,
+    status: ColumnElement[str],
+    *,
+    whole: bool,
+) -> Update:
+    where = [
+        jobs.c.id == supplied(AT_ID, jobs.c.id.type),
+        status == _stored(row.source),
+    ]
     where += [
-        _FENCES[fence](jobs)
+        _FENCES[fence](jobs, supplied)
         for fence in row.fence
         if not (whole and fence is Fence.LEASE_OVER)
     ]
-    values = {name: _value(jobs, name, value) for name, value in row.writes.items()}
+    values = {
+        name: _value(jobs, name, value, supplied) for name, value in row.writes.items()
+    }
     # The order of SET matters on MySQL, which runs it from left to right; no value here
     # reads another column, so any order is right (asserted by a test).
     return (
@@ -59,11 +112,15 @@ def _stored(source: JobStatus | None) -> str:
     return source.value
 
 
-def _value(jobs: Table, name: str, value: Value) -> Any:
+def _now() -> ColumnElement[int]:
+    return bindparam(NOW, type_=BigInteger())
+
+
+def _value(jobs: Table, name: str, value: Value, supplied: Supplied) -> Any:
     column = jobs.c[name]
     spelled: Mapping[Value, Callable[[], Any]] = {
-        Value.NOW: lambda: bindparam(NOW, type_=BigInteger()),
-        Value.GIVEN: lambda: bindparam(SET + name, type_=column.type),
+        Value.NOW: _now,
+        Value.GIVEN: lambda: supplied(SET + name, column.type),
         Value.NULL: null,
         Value.TRUE: true,
         Value.INCREMENT: lambda: column + 1,
@@ -71,21 +128,24 @@ def _value(jobs: Table, name: str, value: Value) -> Any:
     return spelled[value]()
 
 
-def _same_or_null(jobs: Table) -> ColumnElement[bool]:
-    key = jobs.c.concurrency_key
-    return key.is_not_distinct_from(
-        bindparam(FENCE + "concurrency_key", type_=key.type)
-    )
+def _as_read(jobs: Table, name: str, supplied: Supplied) -> ColumnElement[Any]:
+    return supplied(FENCE + name, jobs.c[name].type)
 
 
-_FENCES: Mapping[Fence, Callable[[Table], ColumnElement[bool]]] = {
-    Fence.HANDOFF: lambda jobs: jobs.c.handoff_id == bindparam(FENCE + "handoff_id"),
-    Fence.DUE: lambda jobs: jobs.c.scheduled_at_ms <= bindparam(NOW),
-    Fence.LEASE_OVER: lambda jobs: jobs.c.lease_expires_at_ms <= bindparam(NOW),
-    Fence.SCHEDULED_AT: lambda jobs: (
-        jobs.c.scheduled_at_ms == bindparam(FENCE + "scheduled_at_ms")
+_FENCES: Mapping[Fence, Callable[[Table, Supplied], ColumnElement[bool]]] = {
+    Fence.HANDOFF: lambda jobs, supplied: (
+        jobs.c.handoff_id == _as_read(jobs, "handoff_id", supplied)
     ),
-    Fence.CONCURRENCY_KEY: _same_or_null,
+    Fence.DUE: lambda jobs, _: jobs.c.scheduled_at_ms <= _now(),
+    Fence.LEASE_OVER: lambda jobs, _: jobs.c.lease_expires_at_ms <= _now(),
+    Fence.SCHEDULED_AT: lambda jobs, supplied: (
+        jobs.c.scheduled_at_ms == _as_read(jobs, "scheduled_at_ms", supplied)
+    ),
+    Fence.CONCURRENCY_KEY: lambda jobs, supplied: (
+        jobs.c.concurrency_key.is_not_distinct_from(
+            _as_read(jobs, "concurrency_key", supplied)
+        )
+    ),
 }
 
 
