@@ -42,6 +42,7 @@ class Scenario:
     clients: tuple[Operation, ...]
     wait_ms: int = 0  # time that passes in between
     whole: bool = True  # False: several transactions, so a death may leave a part
+    drift: tuple[tuple[str, int], ...] = ()  # counters that say something else before
 
 
 class ModelWorld:
@@ -255,6 +256,8 @@ def set_up(scenario: Scenario, world: World) -> None:
     """Make the scene."""
     world.fresh()
     scenario.before(world.open(-1))
+    for key, active in scenario.drift:
+        world.backdoor.set_active(key, active)
     world.pass_time(scenario.wait_ms)
 
 

@@ -1,205 +1,198 @@
 """
-Faults put into a store's statements while it runs, by a hook of the engine.
+Small changes of a store's statements, made while it runs, by a hook of the engine.
 
-No source is changed, so this works on any store on SQLAlchemy with named parameters.
-Dropping a condition may leave a parameter unused, which drivers allow by name.
+No source is changed, so this works on any store on SQLAlchemy whose engine names its
+parameters: dropping a condition leaves one unused, which drivers allow by name.
+
+A statement is known by its shape: without the prefix of its tables, the names of its
+parameters and the length of its lists. A change is known by what it says, so that it is
+the same one on another namespace, another database and another day.
 """
 
 import re
 
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 
 from sqlalchemy import Connection, Engine, event
 
-_LOCKS = (" FOR UPDATE SKIP LOCKED", " FOR UPDATE")
+from jobfence.conformance.sql.splitting import (
+    Clause,
+    Part,
+    clauses,
+    conditions,
+    items,
+    masked,
+    scopes,
+)
+
+_PARAMETER = r"(?:%\(\w+\)s(?:::\w+(?:\[\])?)?|(?<![:\w]):\w+)"
+_NAMESPACE = re.compile(r"\bc[0-9a-f]{6}\d+_")  # see base.new_namespace
+_NO_END = "1000000"
+
+
+@cache
+def shape_of(text: str) -> str:
+    """Return a statement, or a piece of one, as it is known."""
+    plain = _NAMESPACE.sub("", " ".join(text.split()))
+    plain = re.sub(_PARAMETER, "?", plain)
+    return re.sub(r"\bIN \(\?(, \?)*\)", "IN (?)", plain)
 
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One change of one statement."""
+    """One change of one statement: which it is, and the statement changed."""
 
-    statement: str
+    shape: str
     change: str
     mutated: str
 
     def __str__(self) -> str:
-        return f"{self.change} in {' '.join(self.statement.split())[:70]}"
+        return f"{self.change} | {self.shape}"
 
 
-def mutants_of(statement: str) -> Iterator[Mutant]:
-    """Drop each condition of an UPDATE or DELETE, and each lock of a SELECT."""
+@cache
+def mutants_of(statement: str) -> tuple[Mutant, ...]:
+    """
+    Return every small change of a statement.
+
+    A condition, an alternative, a value to set, an order, a limit or a lock is left
+    out; a comparison takes the border in or leaves it out; an order is turned round; a
+    term of a sum is left out; or the whole statement changes nothing.
+    """
+    shape = shape_of(statement)
     verb = statement.split(None, 1)[0].upper()
-    if verb == "SELECT":
-        for lock in _LOCKS:
-            if statement.rstrip().endswith(lock):
-                bare = statement.rstrip().removesuffix(lock)
-                yield Mutant(statement, f"no{lock}", bare)
-                return
-    if verb not in ("UPDATE", "DELETE"):
-        return
-    head, where, conditions = statement.rpartition("WHERE ")
-    if not where or "(" in head.rpartition("SET")[0]:
-        return
-    parts = _split(conditions)
-    for index, part in enumerate(parts):
-        rest = [each for number, each in enumerate(parts) if number != index]
-        yield Mutant(
-            statement,
-            f"no {' '.join(part.split())[:60]}",
-            f"{head}WHERE {' AND '.join(rest) or '1 = 1'}",
-        )
+    if verb not in ("SELECT", "UPDATE", "DELETE", "INSERT"):
+        return ()
+    seen: Counter[str] = Counter()
+    found = []
+    for change, mutated in _changes(statement, verb):
+        seen[change] += 1
+        again = f" #{seen[change]}" if seen[change] > 1 else ""
+        found.append(Mutant(shape, change + again, mutated))
+    return tuple(found)
 
 
-def _split(conditions: str) -> list[str]:
-    """Split at the ANDs that are in no brackets; an OR binds the whole."""
-    parts, depth, begin = [], 0, 0
-    for match in re.finditer(r"[()]| AND | \nAND | OR ", conditions):
-        found = match[0].strip()
-        if found in "()":
-            depth += 1 if found == "(" else -1
-        elif depth == 0 and found == "AND":
-            parts.append(conditions[begin : match.start()])
-            begin = match.end()
-        elif depth == 0:
-            return [conditions]
-    return [*parts, conditions[begin:]]
+Change = tuple[str, str]
 
 
-@contextmanager
-def mutated(engine: Engine, mutant: Mutant) -> Iterator[None]:
-    """Have the engine run the mutated statement in the place of the right one."""
-
-    def swap(
-        _connection: Connection,
-        _cursor: object,
-        statement: str,
-        parameters: object,
-        *_rest: object,
-    ) -> tuple[str, object]:
-        same = active and statement == mutant.statement
-        return (mutant.mutated if same else statement), parameters
-
-    # Not removed at the end: engines made from this one by execution_options have
-    # joined its listeners, and removing does not reach them.
-    active = True
-    event.listen(engine, "before_cursor_execute", swap, retval=True)
-    try:
-        yield
-    finally:
-        active = False
+def _changes(statement: str, verb: str) -> Iterator[Change]:
+    for scope in scopes(statement):
+        found = clauses(statement, scope)
+        for clause in found:
+            yield from _in_clause(statement, clause)
+        if not found and re.search(r" AND | OR ", masked(statement, scope)):
+            yield from _in_condition(statement, scope)
+    yield from _in_texts(statement)
+    if verb != "SELECT":
+        yield "does nothing", _nothing(statement, verb)
 
 
-@dataclass(frozen=True, slots=True)
-class SqlFault:
-    """
-    A store that leaves out what makes a race safe, and the scenario that shows it.
-
-    Each edit is a pattern and what takes its place, in every statement that matches.
-    Several together, because a store may guard twice: by a lock and in the UPDATE.
-    """
-
-    name: str
-    rule: str
-    scenario: str
-    edits: tuple[tuple[str, str], ...]
+def _in_clause(statement: str, clause: Clause) -> Iterator[Change]:
+    if clause.word == "WHERE":
+        yield from _in_condition(statement, clause.body)
+    elif clause.word == "SET":
+        yield from _without_items(statement, clause.body)
+    elif clause.word == "ORDER BY":
+        yield from _in_order(statement, clause)
+    elif clause.word == "LIMIT" and not _text(statement, clause.body).isdigit():
+        yield "no LIMIT", _with(statement, clause.body, _NO_END)
 
 
-@contextmanager
-def edited(engine: Engine, fault: SqlFault) -> Iterator[set[str]]:
-    """Apply the edits; the set given back is of those that met a statement."""
-    met: set[str] = set()
-
-    def swap(
-        _connection: Connection,
-        _cursor: object,
-        statement: str,
-        parameters: object,
-        *_rest: object,
-    ) -> tuple[str, object]:
-        for pattern, instead in fault.edits if active else ():
-            statement, number = re.subn(pattern, instead, statement, flags=re.DOTALL)
-            met.update([pattern] * bool(number))
-        return statement, parameters
-
-    active = True
-    event.listen(engine, "before_cursor_execute", swap, retval=True)
-    try:
-        yield met
-    finally:
-        active = False
+def _in_condition(statement: str, part: Part) -> Iterator[Change]:
+    for joined, each in conditions(statement, part):
+        neutral = "1 = 1" if joined == "AND" else "1 = 0"
+        told = shape_of(_text(statement, each))
+        yield f"no {joined} {told}", _with(statement, each, neutral)
 
 
-_NO_JOB_LOCK = (r"(FROM \w+_jobs\b.*) FOR UPDATE( SKIP LOCKED)?$", r"\1")
-_NO_COUNTER_LOCK = (r"(FROM \w+_concurrency\b.*) FOR UPDATE( SKIP LOCKED)?$", r"\1")
-_NO_STATUS = (
-    r" AND \w+_jobs\.status = %\(status_1\)s(::VARCHAR)?(?= AND|$)",
-    "",
-)
-_NO_HANDOFF = (
-    r" AND \w+_jobs\.handoff_id = %\(fence_handoff_id\)s(::VARCHAR)?",
-    "",
-)
-_NO_LEASE = (
-    r" AND \w+_jobs\.lease_expires_at_ms <= %\(at_now\)s(::BIGINT)?$",
-    "",
-)
-_NO_CAP = (
-    r" AND \w+_concurrency\.active_count \+ %\(n\)s(::INTEGER)? <= \w+_concurrency\.max_concurrency",
-    "",
-)
+def _without_items(statement: str, part: Part) -> Iterator[Change]:
+    parts = items(statement, part)
+    for each in parts:
+        rest = [_text(statement, other) for other in parts if other != each]
+        if rest:
+            told = shape_of(_text(statement, each))
+            yield f"no SET {told}", _with(statement, part, ", ".join(rest))
 
-SQL_FAULTS = (
-    SqlFault(
-        "claims without lock and status",
-        "M2",
-        "two claims, one job",
-        (_NO_JOB_LOCK, _NO_STATUS),
-    ),
-    SqlFault(
-        "slots counted without lock and cap",
-        "C4",
-        "two jobs of a key claimed by id",
-        (_NO_COUNTER_LOCK, _NO_CAP),
-    ),
-    SqlFault(
-        "cancels without lock and status",
-        "M9",
-        "a claim and a cancellation",
-        (_NO_JOB_LOCK, _NO_STATUS),
-    ),
-    SqlFault(
-        "completes without lock and fence",
-        "M18",
-        "completed and failed",
-        (_NO_JOB_LOCK, _NO_STATUS, _NO_HANDOFF),
-    ),
-    SqlFault(
-        "frees the slot of every completion",
-        "C5",
-        "completed twice at once",
-        (_NO_JOB_LOCK, _NO_STATUS, _NO_HANDOFF),
-    ),
-    SqlFault(
-        "recovers without lock and fence",
-        "M8",
-        "a completion and a recovery",
-        (_NO_JOB_LOCK, _NO_STATUS, _NO_HANDOFF),
-    ),
-    SqlFault(
-        "recovers twice",
-        "L4",
-        "two recoveries",
-        (_NO_JOB_LOCK, _NO_STATUS, _NO_HANDOFF, _NO_LEASE),
-    ),
-    SqlFault(
-        "dedupes without a lock",
-        "E4",
-        "one dedupe identity",
-        ((r"SELECT pg_advisory_xact_lock\(%\(key\)s\)", "SELECT 1"),),
-    ),
-)
+
+def _in_order(statement: str, clause: Clause) -> Iterator[Change]:
+    parts = items(statement, clause.body)
+    for each in parts:
+        key = _text(statement, each)
+        rest = [_text(statement, other) for other in parts if other != each]
+        whole = Part(clause.at, clause.body.end)
+        less = f"ORDER BY {', '.join(rest)}" if rest else ""
+        yield f"no ORDER BY {shape_of(key)}", _with(statement, whole, less)
+        turned = key.removesuffix(" DESC") if key.endswith(" DESC") else f"{key} DESC"
+        yield f"turned ORDER BY {shape_of(key)}", _with(statement, each, turned)
+
+
+_LOCKS = r" (FOR UPDATE SKIP LOCKED|FOR UPDATE|FOR SHARE|LOCK IN SHARE MODE)\b"
+_BORDERS = {"<=": "<", "<": "<=", ">=": ">", ">": ">="}
+
+
+def _in_texts(statement: str) -> Iterator[Change]:
+    """Change what can stand anywhere."""
+    for found in re.finditer(r" (<=|>=|<|>) ", statement):
+        instead = f" {_BORDERS[found[1]]} "
+        told = shape_of(statement[: found.start()].rpartition(" ")[2].lstrip("("))
+        told += instead
+        yield f"{found[1]} as {told.strip()}", _at(statement, found, instead)
+    for found in re.finditer(rf" [+-] (?:{_PARAMETER}|\d+)", statement):
+        before = shape_of(statement[: found.start()].rpartition(" ")[2])
+        if "=(" in before:
+            continue  # x = x without the term: as good as not set at all
+        left_out = f"no{shape_of(found[0])} after {before.lstrip('(')}"
+        yield left_out, _at(statement, found, "")
+    for found in re.finditer(_LOCKS, statement):
+        yield f"no{found[0]}", _at(statement, found, "")
+    for found in re.finditer(r" SKIP LOCKED\b", statement):
+        yield "waits where it should skip", _at(statement, found, "")
+    for found in re.finditer(r"pg_advisory_xact_lock\(.*\)", statement):
+        yield "no pg_advisory_xact_lock", _at(statement, found, "1")
+    for found in re.finditer(r" ON (CONFLICT|DUPLICATE KEY) .*$", statement, re.DOTALL):
+        yield f"no ON {found[1]}", _at(statement, found, "")
+    for found in re.finditer(r"\bDISTINCT ", statement):
+        yield "no DISTINCT", _at(statement, found, "")
+
+
+def _nothing(statement: str, verb: str) -> str:
+    if verb == "INSERT":
+        found = re.match(r"INSERT INTO (\S+) \((\w+)", statement)
+        assert found is not None, f"not an INSERT of this kind: {statement}"
+        table, column = found[1], found[2]
+        return f"UPDATE {table} SET {column}={column} WHERE 1 = 0"  # noqa: S608
+    last = clauses(statement, Part(0, len(statement)))[-1]
+    if last.word == "WHERE":
+        return f"{statement[: last.body.begin]}1 = 0"
+    return f"{statement} WHERE 1 = 0"
+
+
+def _text(statement: str, part: Part) -> str:
+    return statement[part.begin : part.end]
+
+
+def _with(statement: str, part: Part, instead: str) -> str:
+    return statement[: part.begin] + instead + statement[part.end :]
+
+
+def _at(statement: str, found: re.Match[str], instead: str) -> str:
+    return statement[: found.start()] + instead + statement[found.end() :]
+
+
+@cache
+def changed(statement: str, edits: tuple[tuple[str, str], ...]) -> str:
+    """Return the statement with those edits, of a shape and a change each, that fit."""
+    shape = shape_of(statement)
+    for wanted, change in edits:
+        if wanted == shape:
+            for each in mutants_of(statement):
+                if each.change == change:
+                    statement = each.mutated
+                    break
+    return statement
 
 
 def statements_of(engine: Engine, work: Callable[[], object]) -> list[str]:

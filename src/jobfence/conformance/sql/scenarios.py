@@ -69,6 +69,11 @@ def _owner(store: JobStore) -> object:
     return store.replace_scheduled(KEY, "mail")
 
 
+def _mend(store: JobStore) -> object:
+    # Not the figures: those are of a look without locks.
+    return bool(store.reconcile_active_concurrency().repairs)
+
+
 _settle = Claiming(1, (Settlement(Trigger.COMPLETE, FIRST, "old"),))
 
 
@@ -133,6 +138,14 @@ SCENARIOS = (
         "C9",
         _held(**PAIR),
         (_complete, lambda store: store.reconcile_active_concurrency()),
+    ),
+    Scenario(
+        "a drifted counter mended while a slot is freed",
+        "C9, C5",
+        _held(**PAIR),
+        (_mend, _complete),
+        drift=(("k", 3),),
+        whole=False,  # it looks, and then mends each key by itself
     ),
     Scenario(
         "a policy and a claim",
