@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from sqlalchemy import Connection, Engine, event, select
+from sqlalchemy import Connection, Engine, event, func, select
 
+from jobfence.statemachine.clock import ManualClock
 from jobfence.statemachine.options import JobRequest
 from jobfence.statemachine.states import JobStatus
+from jobfence.statemachine.values import Settlement
 from tests.store.sql.races.place import Place
 
 MANY = 10_000
@@ -143,3 +145,35 @@ def test_a_claim_looks_further_when_others_hold_the_first_jobs(place: Place) -> 
         assert [each.job.id for each in store.claim(2)] == ids[120:122]
         assert [each.job.id for each in store.claim(20)] == ids[122:]
     assert place.count(JobStatus.HANDED_OFF) == 130
+
+
+def test_F56_old_jobs_are_pruned_in_batches_while_a_reader_holds_a_snapshot(
+    place: Place,
+) -> None:
+    """Case F56: a thousand at most in a transaction; claims and the reader go on."""
+    clock = ManualClock(1000)
+    store = place.store(clock=clock)
+    store.enqueue_many(JobRequest("old", [n]) for n in range(2500))
+    while handoffs := store.claim(500):
+        store.settle([Settlement.complete(each) for each in handoffs])
+    deletes: list[list[int]] = [[]]
+
+    def note(_c: object, _d: object, statement: str, parameters: Any, *_: Any) -> None:
+        if statement.startswith("DELETE ") and place.tables.jobs.name in statement:
+            deletes[-1].append(len(parameters) if isinstance(parameters, list) else 1)
+
+    def committed(_connection: object) -> None:
+        deletes.append([])
+
+    event.listen(store.engine, "before_cursor_execute", note)
+    event.listen(store.engine, "commit", committed)
+    seen = select(func.count()).select_from(place.tables.jobs)
+    with place.snapshot() as reader:
+        assert reader.execute(seen).scalar_one() == 2500
+        clock.advance(10_000)
+        new = store.enqueue("new")
+        assert store.prune_terminal(completed_ttl_ms=10_000) == 2500
+        assert [each.job.id for each in store.claim(5)] == [new]
+        assert reader.execute(seen).scalar_one() == 2500
+    assert [sum(batch) for batch in deletes if batch] == [1000, 1000, 500]
+    assert place.count(JobStatus.COMPLETED) == 0
