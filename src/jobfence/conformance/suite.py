@@ -4,6 +4,7 @@ from jobfence.conformance.examples.acknowledging import Acknowledging
 from jobfence.conformance.examples.caps import Caps
 from jobfence.conformance.examples.enqueueing import Enqueueing
 from jobfence.conformance.examples.identity import Identity
+from jobfence.conformance.examples.mending import Mending
 from jobfence.conformance.examples.operating import Operating
 from jobfence.conformance.examples.ordering import Ordering
 from jobfence.conformance.examples.recovering import Recovering
@@ -19,6 +20,7 @@ class JobStoreSuite(
     Acknowledging,
     Recovering,
     Caps,
+    Mending,
     Schedules,
     Ordering,
     Operating,

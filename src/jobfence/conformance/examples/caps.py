@@ -6,11 +6,9 @@ import pytest
 
 from jobfence.conformance.base import SuiteBase
 from jobfence.conformance.bench import LEASE_MS, Bench, held, there
-from jobfence.conformance.capabilities import Capability, requires
 from jobfence.statemachine.errors import ConcurrencyConflict, InvalidOption
 from jobfence.statemachine.policy import QueuePolicy
 from jobfence.statemachine.states import JobStatus
-from jobfence.statemachine.values import Repair
 from jobfence.store.contract import JobStore
 
 
@@ -261,44 +259,3 @@ class Caps(SuiteBase):
             report = store.reconcile_active_concurrency()
         assert (report.candidate_count, report.repaired_count) == (0, 0)
         assert (report.repairs, report.repairs_truncated_count) == ((), 0)
-
-    @requires(Capability.COUNTER_ROWS)
-    def test_a_drifted_counter_is_mended(self, bench: Bench) -> None:
-        """Rule C9, cases A74, A166: not by readiness, by asking."""
-        store, door = bench.open(), bench.backdoor
-        keyed(store, "k", 3, 4)
-        assert len(store.claim(1)) == 1
-        door.set_active("k", 17)
-        store.ensure_ready()
-        assert store.claim(5) == []
-        assert door.counters()["k"] == (3, 17)
-        report = store.reconcile_active_concurrency()
-        assert report.repairs == (Repair("k", 17, 1),)
-        assert (report.checked_count, report.candidate_count) == (1, 1)
-        assert door.counters()["k"] == (3, 1)
-        assert len(store.claim(5)) == 2
-
-    @requires(Capability.COUNTER_ROWS)
-    def test_a_missing_counter_is_made_again(self, bench: Bench) -> None:
-        """Rule C9: with the jobs' cap, and counted from zero in the report."""
-        store, door = bench.open(), bench.backdoor
-        keyed(store, "k", 3, 2)
-        store.claim(1)
-        door.drop_counter("k")
-        report = store.reconcile_active_concurrency()
-        assert report.repairs == (Repair("k", 0, 1),)
-        assert door.counters()["k"] == (3, 1)
-
-    @requires(Capability.COUNTER_ROWS)
-    def test_a_report_lists_ten_repairs(self, bench: Bench) -> None:
-        """Rule C9."""
-        store, door = bench.open(), bench.backdoor
-        for number in range(12):
-            keyed(store, f"k{number:02}", 1)
-            door.set_active(f"k{number:02}", 1)
-        report = store.reconcile_active_concurrency()
-        assert report.repaired_count == 12
-        assert [each.concurrency_key for each in report.repairs] == [
-            f"k{number:02}" for number in range(10)
-        ]
-        assert report.repairs_truncated_count == 2

@@ -53,6 +53,7 @@ class Operating(SuiteBase):
     def test_a_counter_goes_with_the_last_job_of_its_key(self, bench: Bench) -> None:
         """Rule R1: then the key can be registered with another cap."""
         store = bench.open()
+        store.enqueue("mail", concurrency_key="other", max_concurrency=1)
         ids = [
             store.enqueue("mail", concurrency_key="k", max_concurrency=1)
             for _ in range(2)
@@ -64,6 +65,8 @@ class Operating(SuiteBase):
         store.cancel(ids[1])
         assert store.prune_terminal(cancelled_ttl_ms=0) == 1
         store.enqueue("mail", concurrency_key="k", max_concurrency=2)
+        with pytest.raises(Exception, match="other"):
+            store.enqueue("mail", concurrency_key="other", max_concurrency=2)
 
     @pytest.mark.parametrize("ttl", [-1, 1.5, True])
     @requires(Capability.RETENTION)
