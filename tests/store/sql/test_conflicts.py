@@ -1,13 +1,13 @@
 """Rule T1: what the database asks to be repeated is for the caller to repeat."""
 
-from typing import TypedDict
-
 import pytest
 
 from sqlalchemy import Connection, insert, update
 from sqlalchemy.exc import InvalidRequestError, PendingRollbackError
 
 from jobfence.statemachine.errors import RetryableError
+from jobfence.statemachine.options import JobRequest
+from jobfence.statemachine.values import Settlement
 from tests.store.sql.bench import World, only
 from tests.store.sql.waiting import PATIENCE_S, beside, kill, session_id, until_waiting
 
@@ -178,25 +178,24 @@ def test_T1_a_lost_connection_ends_the_callers_transaction(
     assert world.statuses() == {again: "queued"}
 
 
-class Twice(TypedDict):
-    deduplicate_while_queued: bool
-    max_retries: int
-
-
 def test_F34_a_hundred_retries_are_claimed_beside_a_new_job_of_the_same_identity(
     world: World,
 ) -> None:
     """Case F34: nothing is unique about a retry, so none can stop the others."""
     store = world.store()
-    twice: Twice = {"deduplicate_while_queued": True, "max_retries": 3}
-    for _ in range(100):
-        store.enqueue("same", [1], **twice)
-        (handoff,) = store.claim(1)
-        store.reschedule(handoff.job.id, handoff.handoff_id, delay_ms=500)
-    new = store.enqueue("same", [1], **twice)
-    assert store.enqueue("same", [1], **twice) == new
-    assert len(world.statuses()) == 101
+    # Each is due before the one enqueued before it, so none repeats another.
+    ids = store.enqueue_many(
+        JobRequest("same", [1], delay_ms=delay, deduplicate_while_queued=True)
+        for delay in range(100, 0, -1)
+    )
+    world.clock.advance(100)
+    handoffs = store.claim(200)
+    acks, _ = store.settle(
+        [Settlement.reschedule(each, delay_ms=500) for each in handoffs]
+    )
+    assert all(ack.accepted for ack in acks)
+    new = store.enqueue("same", [1], deduplicate_while_queued=True)
+    assert store.enqueue("same", [1], deduplicate_while_queued=True) == new
     world.clock.advance(500)
     claimed = [handoff.job.id for handoff in store.claim(200)]
-    assert len(claimed) == len(set(claimed)) == 101
-    assert new in claimed
+    assert sorted(claimed) == sorted([*ids, new])
