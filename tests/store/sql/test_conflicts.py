@@ -185,7 +185,12 @@ def test_F34_a_hundred_retries_are_claimed_beside_a_new_job_of_the_same_identity
     store = world.store()
     # Each is due before the one enqueued before it, so none repeats another.
     ids = store.enqueue_many(
-        JobRequest("same", [1], delay_ms=delay, deduplicate_while_queued=True)
+        JobRequest(
+            "same",
+            [1],
+            scheduled_at=world.clock.now_ms() + delay,
+            deduplicate_while_queued=True,
+        )
         for delay in range(100, 0, -1)
     )
     world.clock.advance(100)
