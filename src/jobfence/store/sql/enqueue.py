@@ -1,4 +1,4 @@
-"""Storing jobs (the E rules) and running an ended one again (R5)."""
+"""Storing jobs (the E rules)."""
 
 import json
 
@@ -10,13 +10,12 @@ from jobfence.statemachine.canonical import canonical
 from jobfence.statemachine.errors import (
     ConcurrencyConflict,
     IdempotencyConflict,
-    InvalidOption,
 )
 from jobfence.statemachine.options import Prepared
 from jobfence.statemachine.policy import Concurrency, is_derived, resolve_concurrency
 from jobfence.statemachine.states import JobStatus
 from jobfence.store.sql import locks, writes
-from jobfence.store.sql.rows import Row, job_from
+from jobfence.store.sql.rows import Row
 from jobfence.store.sql.statements import counters, jobs, others
 from jobfence.store.sql.tx import Tx
 
@@ -265,43 +264,3 @@ def _check_made(tx: Tx, key: str, given: int) -> None:
     row = tx.one(tx.latest(counters.by_keys(tx.schema)), in_keys=[key])
     if row is not None and row["max_concurrency"] != given:
         raise ConcurrencyConflict(key, int(str(row["max_concurrency"])), given)
-
-
-def requeue(tx: Tx, job_id: str, new_id: str) -> str:
-    """Store an ended job again as a new one that names its origin (R5)."""
-    row = tx.one(tx.latest(jobs.by_id(tx.schema)), at_id=job_id)
-    if row is None:
-        raise InvalidOption("job_id", job_id, "must be the id of a stored job")
-    if not job_from(row).status.terminal:
-        raise InvalidOption("job_id", job_id, "must be of a job that has ended")
-    insert_rows(tx, [new_row(tx, NewJob(new_id, _again(tx, row)), origin_id=job_id)])
-    tx.wake = True
-    return new_id
-
-
-def _again(tx: Tx, row: Row) -> Prepared:
-    job = job_from(row)
-    return Prepared(
-        name=job.name,
-        args_text=str(row["args"]),
-        kwargs_text=str(row["kwargs"]),
-        args_digest=str(row["args_digest"]),
-        queue=job.queue,
-        given_max_retries=job.max_retries,
-        scheduled_at_ms=None,
-        concurrency=_registered(tx, job.concurrency_key, job.max_concurrency),
-        priority=job.priority if row["priority_explicit"] else None,
-        deduplicate_while_queued=False,
-        idempotency_key=None,
-        timeout_ms=job.timeout_ms,
-        given_execution_mode=job.execution_mode,
-    )
-
-
-def _registered(tx: Tx, key: str | None, cap: int | None) -> Concurrency:
-    """Return an explicit key with the cap it is registered with now."""
-    if key is None or is_derived(key):
-        return Concurrency(None, None)
-    counter = tx.one(counters.by_keys(tx.schema), in_keys=[key])
-    registered = counter["max_concurrency"] if counter else cap
-    return Concurrency(key, registered if isinstance(registered, int) else cap)

@@ -18,13 +18,14 @@ from jobfence.store.contract import (
 )
 from jobfence.store.dialects.engines import check_pool, guard_against_fork, make_engine
 from jobfence.store.dialects.rooms import room_for
+from jobfence.store.sql.joined import JoinedRunner
 from jobfence.store.sql.methods.core import CoreMethods
 from jobfence.store.sql.methods.others import (
     ConcurrencyMethods,
     OperationsMethods,
     ScheduleMethods,
 )
-from jobfence.store.sql.runner import JoinedRunner, OwnRunner, Ready
+from jobfence.store.sql.runner import OwnRunner, Ready
 from jobfence.store.sql.schema import Schema, named_schema
 from jobfence.store.sql.tx import Settings
 

@@ -12,15 +12,15 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
 
 from jobfence.store.dialects.turns import PAUSE_S
 from jobfence.store.sql.calls import Call, Mode
+from jobfence.store.sql.joined import JoinedRunner
 from jobfence.store.sql.runner import (
     LOOK,
-    JoinedRunner,
     Ready,
-    Tries,
     as_database_error,
     in_transaction,
     prepare,
 )
+from jobfence.store.sql.tries import Tries
 from jobfence.store.sql.tx import Settings
 
 T = TypeVar("T")

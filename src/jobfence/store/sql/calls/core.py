@@ -24,6 +24,7 @@ from jobfence.store.sql import (
     single,
 )
 from jobfence.store.sql.calls.base import Call, Mode
+from jobfence.store.sql.requeue import requeue as requeue_job
 from jobfence.store.sql.tx import Settings, Tx
 
 MOST_AT_ONCE = 10_000
@@ -158,7 +159,7 @@ def cancel(job_id: object) -> Call[Cancellation]:
 def requeue(settings: Settings, job_id: object) -> Call[str]:
     """Run an ended job again as a new one."""
     found, new_id = checks.storable("job_id", job_id), settings.ids()
-    return Call(lambda tx: enqueue.requeue(tx, found, new_id))
+    return Call(lambda tx: requeue_job(tx, found, new_id))
 
 
 def clear() -> Call[None]:

@@ -3,7 +3,8 @@
 from typing import TypeVar
 
 from jobfence.store.sql.calls import Call, Plan
-from jobfence.store.sql.runner import JoinedRunner, OwnRunner, Ready
+from jobfence.store.sql.joined import JoinedRunner
+from jobfence.store.sql.runner import OwnRunner, Ready
 from jobfence.store.sql.tx import Settings
 
 T = TypeVar("T")
