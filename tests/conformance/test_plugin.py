@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from jobfence.statemachine.table import TABLE
+
 HERE = Path(__file__).parent
 FAST = ["-k", "acknowledgement or paused or drifted"]
 
@@ -54,6 +56,7 @@ def test_a_page_of_its_own_names_the_fault_and_loads_nothing(
     _, report = unfenced
     page = report.read_text()
     assert "tests failed" in page
+    assert f"of {len(TABLE)} transitions" in page
     assert "stale, not accepted" in page
     assert "<script" not in page
     assert "http" not in page
@@ -72,6 +75,29 @@ def test_no_test_file_is_needed_and_json_says_everything(tmp_path: Path) -> None
     assert report["suite"]
     assert report["rules"]["M18"]["passed"] > 200
     assert report["summary"]["passed"] > 200
+    assert report["coverage"]["edges"]["complete: handed_off → completed"] > 0
+    assert report["coverage"]["edges"]["wake: queued → queued"] == 0  # left out by -k
+    assert report["coverage"]["states"]["fail"]["cancelled"] > 0
+    assert report["faults"] == {"seeded": 0, "survived": []}
+
+
+def test_seeded_faults_are_counted_and_survivors_named(tmp_path: Path) -> None:
+    (tmp_path / "test_faults.py").write_text(
+        "import pytest\n"
+        "from jobfence.conformance.faults import CATALOGUE\n"
+        "@pytest.mark.parametrize('fault', CATALOGUE[:3])\n"
+        "def test_found(fault):\n"
+        "    assert fault is not CATALOGUE[1]\n"
+    )
+    done = run(
+        *("pytest", "--job-report", "report.json", "-q", "-p", "no:cacheprovider"),
+        cwd=tmp_path,
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    faults = json.loads((tmp_path / "report.json").read_text())["faults"]
+    assert faults["seeded"] == 3
+    assert len(faults["survived"]) == 1
+    assert f"3 seeded faults, 1 survived: {faults['survived'][0]}" in done.stdout
 
 
 def test_what_is_declared_missing_and_works_is_reported(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from jobfence.conformance import driven
 from jobfence.conformance.base import SuiteBase
 from jobfence.conformance.bench import LEASE_MS, Bench, held, there
 from jobfence.conformance.capabilities import Capability
@@ -147,14 +148,21 @@ def fires(trigger: Trigger, job: Job, *, spent: bool = False) -> Transition | No
         Guard.FUTURE: True,
         Guard.UNREADABLE: False,
     }
-    for row in alternatives(trigger, job.status):
-        if all(holds[guard] for guard in row.guards):
-            return row
-    return None
+    row = next(
+        (
+            each
+            for each in alternatives(trigger, job.status)
+            if all(holds[guard] for guard in each.guards)
+        ),
+        None,
+    )
+    driven.note(trigger, job.status, None)
+    return row
 
 
 def after(job: Job, row: Transition, now: int, given: Mapping[str, object]) -> Job:
-    """Return the job as the row's writes leave it."""
+    """Return the job as the row's writes leave it, and note that it was driven."""
+    driven.fired[driven.edge(row)] += 1
     columns: dict[str, Any] = {"status": row.dest}
     for column, value in row.writes.items():
         if column in NOT_IN_A_JOB:

@@ -1,13 +1,67 @@
 """The model: `MemoryJobStore` on data sets by name, with a backdoor into each."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
 
+from jobfence.conformance import driven
 from jobfence.statemachine.clock import ManualClock
 from jobfence.statemachine.ids import TimeOrderedIds
+from jobfence.statemachine.machine import Holds, JobMachine, Step
 from jobfence.statemachine.policy import QueuePolicy
 from jobfence.statemachine.retry import RetryPolicy
+from jobfence.statemachine.states import JobStatus
+from jobfence.statemachine.table import Trigger
 from jobfence.store.memory import MemoryJobStore
 from jobfence.store.memory.data import MemoryData
+from jobfence.store.memory.rows import JobRow
+from jobfence.store.memory.transaction import Transaction
+
+
+class _Machine(JobMachine):
+    """Remembers the last step it took."""
+
+    last: Step | None = None
+
+    def fire(self, trigger: Trigger, source: JobStatus, holds: Holds) -> Step | None:
+        self.last = super().fire(trigger, source, holds)
+        return self.last
+
+
+class _Transaction(Transaction):
+    """Notes which rows of the table are driven."""
+
+    def move(self, seen: JobRow, trigger: Trigger, **given: Any) -> JobRow | None:
+        moved = super().move(seen, trigger, **given)
+        step = self.machine.last if isinstance(self.machine, _Machine) else None
+        row = None if moved is None or step is None else step.transition
+        driven.note(trigger, seen.status, row)
+        return moved
+
+
+class _Store(MemoryJobStore):
+    """The store in memory, with that machine and those transactions."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._machine = _Machine()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Transaction]:
+        with super()._transaction() as plain:
+            known = len(plain.tables.jobs)
+            noting = _Transaction(
+                tables=plain.tables,
+                now=plain.now,
+                machine=plain.machine,
+                queues=plain.queues,
+                retry_policy=plain.retry_policy,
+                max_handoffs=plain.max_handoffs,
+            )
+            yield noting
+            if len(plain.tables.jobs) > known:
+                driven.enqueued()
+            plain.wake = noting.wake
 
 
 class Model:
@@ -33,7 +87,7 @@ class Model:
         max_handoffs: int | None = None,
     ) -> MemoryJobStore:
         """Open one more store on the namespace's data."""
-        return MemoryJobStore(
+        return _Store(
             queues=queues,
             clock=clock,
             lease_ms=lease_ms,

@@ -67,6 +67,8 @@ def page(found: dict[str, Any]) -> str:
                 *_rules(found),
                 *_capabilities(found),
                 *_layers(found),
+                *_seeded(found),
+                *_coverage(found),
                 *_tests(found),
             ]
         )
@@ -151,6 +153,43 @@ def _layers(found: dict[str, Any]) -> Iterator[str]:
         yield (
             f"<tr><td>{escape(name)}<td class=n>{each['tests']:.0f}"
             f"<td class=n>{each['failed']:.0f}<td class=n>{each['seconds']:.1f}"
+        )
+    yield "</table>"
+
+
+def _seeded(found: dict[str, Any]) -> Iterator[str]:
+    """Say whether the suite found the faults that were put in to try it."""
+    number, survived = found["faults"]["seeded"], found["faults"]["survived"]
+    if number:
+        kind = "failed" if survived else "passed"
+        told = ", ".join(survived) or "none"
+        yield (
+            f"<h2>Seeded faults</h2><p>{number} put in on purpose, {len(survived)} "
+            f"survived: <span class={kind}>{escape(told)}</span></p>"
+        )
+
+
+def _coverage(found: dict[str, Any]) -> Iterator[str]:
+    """Show which rows of the table were driven, and what was tried in which state."""
+    edges, states = found["coverage"]["edges"], found["coverage"]["states"]
+    driven = sum(bool(number) for number in edges.values())
+    if not driven:
+        return
+    yield f"<h2>Coverage: {driven} of {len(edges)} transitions</h2>"
+    yield "<p class=sub>By the matrix and the sequences, the store and the model being "
+    yield "compared. What needs damaged data is left to single tests.</p>"
+    yield "<div class=rules>"
+    for name, number in edges.items():
+        kind = "" if number else " missing"
+        yield f"<span class='rule{kind}' title='{number} times'>{escape(name)}</span>"
+    yield "</div><p></p><table><tr><th>tried when the job is"
+    statuses = list(next(iter(states.values())))
+    yield "".join(f"<th class=n>{escape(status)}" for status in statuses)
+    for trigger, by_status in states.items():
+        yield f"<tr><td><code>{escape(trigger)}</code>"
+        yield "".join(
+            f"<td class='n{'' if number else ' missing'}'>{number}"
+            for number in by_status.values()
         )
     yield "</table>"
 

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from jobfence import __version__
-from jobfence.conformance import SUITE_VERSION
+from jobfence.conformance import SUITE_VERSION, driven
 from jobfence.conformance.base import SuiteBase
 from jobfence.conformance.capabilities import ALL, Capability, needed_by, reason_for
+from jobfence.conformance.seeded import Seeded
 from jobfence.conformance.stateful.comparing import Divergence
 
 _RULE = re.compile(r"\b([MECKOBLRST]\d{1,2}b?)\b")
@@ -48,6 +49,12 @@ class Results:
     found: dict[str, Result] = field(default_factory=dict)
     capabilities: Mapping[Capability, str | None] = field(default_factory=dict)
     began: float = field(default_factory=time.time)
+    # By what was put in on purpose: whether every test of it found it.
+    seeded: dict[str, bool] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Count from nothing what this run drives."""
+        driven.forget()
 
     def add(
         self,
@@ -56,6 +63,8 @@ class Results:
         report: pytest.TestReport,
     ) -> None:
         """Take in one phase of a test; a failure in any of them is the test's."""
+        if not report.skipped and (report.failed or call.when == "call"):
+            self._note_seeded(item, found=report.passed)
         cls = getattr(item, "cls", None)
         if not (isinstance(cls, type) and issubclass(cls, SuiteBase)):
             return
@@ -67,6 +76,12 @@ class Results:
         self.store = self.store or cls.__name__.removeprefix("Test")
         self.capabilities = self.capabilities or _declared(cls)
         self.found[item.nodeid] = _result(item, call, report)
+
+    def _note_seeded(self, item: pytest.Item, *, found: bool) -> None:
+        callspec = getattr(item, "callspec", None)
+        for value in callspec.params.values() if callspec is not None else ():
+            if isinstance(value, Seeded):
+                self.seeded[value.name] = self.seeded.get(value.name, True) and found
 
     def summary(self) -> dict[str, int]:
         """Return how many tests ended in which way."""
@@ -122,6 +137,10 @@ class Results:
             yield from (f"    {line}" for line in said[:_SHOWN_LINES])
             if len(said) > _SHOWN_LINES:
                 yield f"    … {len(said) - _SHOWN_LINES} more lines"
+        if self.seeded:
+            lost = [name for name, found in self.seeded.items() if not found]
+            told = f": {', '.join(lost)}" if lost else ""
+            yield f"{len(self.seeded)} seeded faults, {len(lost)} survived{told}"
         for capability in self.working():
             yield f"{capability} is declared missing, and works: declare it"
         told = ", ".join(f"{number} {end}" for end, number in self.summary().items())
@@ -147,6 +166,11 @@ class Results:
                 for each, reason in self.capabilities.items()
             },
             "layers": self.layers(),
+            "coverage": driven.as_json(),
+            "faults": {
+                "seeded": len(self.seeded),
+                "survived": [name for name, found in self.seeded.items() if not found],
+            },
             "rules": self.rules(),
             "tests": [_as_json(each) for each in self.found.values()],
         }

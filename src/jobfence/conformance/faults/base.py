@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from jobfence.conformance.base import SuiteBase
 from jobfence.conformance.model import MemoryBackdoor
+from jobfence.conformance.seeded import Seeded
 from jobfence.statemachine.clock import ManualClock
 from jobfence.statemachine.ids import TimeOrderedIds
 from jobfence.store.memory import MemoryJobStore
@@ -52,7 +53,7 @@ class Faulty(MemoryJobStore):
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(Seeded):
     """A faulty store: what is wrong, which rule it breaks, which layer finds it."""
 
     name: str

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, Engine, event
 
+from jobfence.conformance.seeded import Seeded
+
 
 @dataclass(frozen=True, slots=True)
-class SqlFault:
+class SqlFault(Seeded):
     """
     A store that leaves out what makes a race safe, and the scenario that shows it.
 
