@@ -4,7 +4,8 @@ from jobfence.conformance.base import SuiteBase
 from jobfence.conformance.bench import Bench, held
 from jobfence.conformance.capabilities import Capability, requires
 from jobfence.conformance.examples.caps import keyed
-from jobfence.statemachine.values import Repair
+from jobfence.statemachine.table import Trigger
+from jobfence.statemachine.values import Repair, Settlement
 
 
 class Mending(SuiteBase):
@@ -50,6 +51,20 @@ class Mending(SuiteBase):
             f"k{number:02}" for number in range(10)
         ]
         assert report.repairs_truncated_count == 2
+
+    @requires(Capability.COUNTER_ROWS)
+    def test_a_counter_too_low_stops_no_batch(self, bench: Bench) -> None:
+        """Rules C5 and C9: two slots come back where one was counted; never below 0."""
+        store, door = bench.open(), bench.backdoor
+        handoffs = [held(store, job_id) for job_id in keyed(store, "k", 3, 2)]
+        door.set_active("k", 1)
+        acks = [
+            Settlement(Trigger.COMPLETE, each.job.id, each.handoff_id)
+            for each in handoffs
+        ]
+        answers, _ = store.settle(acks)
+        assert [each.accepted for each in answers] == [True, True]
+        assert door.counters()["k"] == (3, 0)
 
     @requires(Capability.COUNTER_ROWS)
     def test_every_kind_of_wrong_counter_is_found(self, bench: Bench) -> None:
