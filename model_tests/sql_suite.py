@@ -1,11 +1,12 @@
 """The suite on `SqlJobStore`, for a database that a subclass names."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
 import pytest
 
-from sqlalchemy import Engine, event, select, update
+from sqlalchemy import Connection, Engine, event, select, update
 
 from jobfence.conformance import JobStoreSuite
 from jobfence.store import SqlJobStore
@@ -75,6 +76,9 @@ class SqlJobStoreSuite(JobStoreSuite):
 
     def open_backdoor(self, namespace: str) -> SqlBackdoor:
         return SqlBackdoor(self.engine, schema_for(f"{namespace}_", None))
+
+    def open_transaction(self, namespace: str) -> AbstractContextManager[Connection]:
+        return self.engine.begin()
 
     def drop_namespace(self, namespace: str) -> None:
         with self.engine.begin() as connection:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import settings
 from sqlalchemy import Engine
 
+from jobfence.conformance.examples.awaiting import Awaiting
 from jobfence.conformance.stateful.machine import Stateful, usual_settings
 from jobfence.store import AsyncSqlJobStore
 from jobfence.store.contract import JobStore
@@ -16,8 +17,8 @@ from jobfence.store.sql.schema import schema_for
 from model_tests.sql_suite import SqlBackdoor
 
 
-class AsyncSequences(Stateful):
-    """The state machine only: every method, and shorter than on the sync store."""
+class AsyncSequences(Awaiting, Stateful):
+    """What only async stores can do, and the state machine: every method, and shorter than on the sync store."""
 
     database: ClassVar[str]
     url: ClassVar[str]

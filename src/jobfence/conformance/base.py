@@ -4,6 +4,8 @@ import itertools
 import secrets
 
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
 
 import pytest
 
@@ -54,6 +56,17 @@ class SuiteBase:
         """Return a way past the store into this namespace's data, if there is one."""
         return None
 
+    def open_transaction(
+        self,
+        namespace: str,  # noqa: ARG002
+    ) -> AbstractContextManager[Any] | None:
+        """
+        Return a transaction on this namespace's data for `within` to join, if any.
+
+        Left normally it commits, left by an exception it rolls back.
+        """
+        return None
+
     def drop_namespace(self, namespace: str) -> None:
         """Remove what a namespace left behind; its stores are closed by then."""
 
@@ -68,7 +81,8 @@ class SuiteBase:
     @pytest.fixture
     def bench(self, namespace: str) -> Iterator[Bench]:
         """Give a test its bench; close its stores, and check the data it leaves."""
-        bench = Bench(self.open_store, namespace, self.open_backdoor(namespace))
+        door = self.open_backdoor(namespace)
+        bench = Bench(self.open_store, namespace, door, self.open_transaction)
         try:
             bench.clean()
             yield bench

@@ -1,18 +1,18 @@
 """The bench a test works at: a manual clock, and stores on one namespace of data."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import Protocol
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Protocol, cast
 
 import pytest
 
-from jobfence.conformance.blocking import blocking
+from jobfence.conformance.blocking import at_once, blocking
 from jobfence.conformance.picture import Picture, audit, differences, take
 from jobfence.statemachine.clock import ManualClock
 from jobfence.statemachine.policy import QueuePolicy
 from jobfence.statemachine.retry import RetryPolicy, SteppedRetry
 from jobfence.statemachine.values import Handoff, Job
-from jobfence.store.contract import JobStore
+from jobfence.store.contract import JobStore, TransactionalStore
 
 START_MS = 1_000
 LEASE_MS = 60_000
@@ -59,15 +59,22 @@ class Backdoor(Protocol):
         ...
 
 
+TransactionFactory = Callable[[str], AbstractContextManager[Any] | None]
+
+
 class Bench:
     """One test's stores. All of them read the same manual clock and the same data."""
 
     def __init__(
-        self, factory: StoreFactory, namespace: str, backdoor: Backdoor | None = None
+        self,
+        factory: StoreFactory,
+        namespace: str,
+        backdoor: Backdoor | None = None,
+        transactions: TransactionFactory | None = None,
     ) -> None:
         self.clock = ManualClock(START_MS)
         self._factory, self._namespace = factory, namespace
-        self._backdoor = backdoor
+        self._backdoor, self._transactions = backdoor, transactions
         self._opened: list[JobStore] = []
         self._spare: JobStore | None = None
 
@@ -105,6 +112,25 @@ class Bench:
         if self._backdoor is None:
             pytest.skip("the adapter gives no backdoor")
         return self._backdoor
+
+    @contextmanager
+    def transaction(self, store: JobStore) -> Iterator[JobStore]:
+        """Give the store joined to a transaction; skip if the adapter gives none."""
+        make = self._transactions
+        begun = None if make is None else make(self._namespace)
+        if begun is None:
+            pytest.skip("the adapter gives no transaction to join")
+        with begun as transaction:
+            yield cast("TransactionalStore", store).within(transaction)
+
+    def at_once(
+        self, store: JobStore, *calls: Callable[[Any], Coroutine[Any, Any, object]]
+    ) -> list[Any]:
+        """Make calls of an async store as tasks of one loop; skip if it is none."""
+        answers = at_once(store, *calls)
+        if answers is None:
+            pytest.skip("not an async store")
+        return answers
 
     def clean(self) -> None:
         """Begin with no data at all."""

@@ -4,8 +4,8 @@ import asyncio
 import inspect
 import threading
 
-from collections.abc import Awaitable, Callable
-from typing import Protocol, cast
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, Protocol, cast
 
 from jobfence.store.contract import JobStore
 
@@ -20,6 +20,19 @@ def blocking(store: object) -> JobStore:
     if not inspect.iscoroutinefunction(getattr(store, "enqueue", None)):
         return cast("JobStore", store)
     return cast("JobStore", _Blocking(store))
+
+
+def at_once(
+    store: JobStore, *calls: Callable[[Any], Coroutine[Any, Any, object]]
+) -> list[object] | None:
+    """
+    Make several calls as tasks of an async store's loop; return answers and errors.
+
+    None if the store is not an async one. Each call is given the store itself.
+    """
+    if not isinstance(store, _Blocking):
+        return None
+    return store.gathered(calls)
 
 
 class _Closable(Protocol):
@@ -44,6 +57,17 @@ class _Blocking:
             return self._wait(answer) if inspect.isawaitable(answer) else answer
 
         return call
+
+    def gathered(
+        self, calls: Sequence[Callable[[Any], Coroutine[Any, Any, object]]]
+    ) -> list[object]:
+        """Run them together, and wait for all."""
+
+        async def run() -> object:
+            tasks = [asyncio.ensure_future(call(self._store)) for call in calls]
+            return await asyncio.gather(*tasks, return_exceptions=True)
+
+        return cast("list[object]", self._wait(run()))
 
     def _wait(self, answer: Awaitable[object]) -> object:
         async def run() -> object:

@@ -12,9 +12,11 @@ import pytest
 from jobfence.conformance.base import SuiteBase, new_namespace
 from jobfence.conformance.bench import Bench
 from jobfence.conformance.examples.acknowledging import Acknowledging
+from jobfence.conformance.examples.awaiting import Awaiting
 from jobfence.conformance.examples.caps import Caps
 from jobfence.conformance.examples.enqueueing import Enqueueing
 from jobfence.conformance.examples.identity import Identity
+from jobfence.conformance.examples.joining import Joining
 from jobfence.conformance.examples.mending import Mending
 from jobfence.conformance.examples.operating import Operating
 from jobfence.conformance.examples.ordering import Ordering
@@ -33,6 +35,8 @@ EXAMPLES: tuple[type[SuiteBase], ...] = (
     Schedules,
     Ordering,
     Operating,
+    Joining,
+    Awaiting,
 )
 
 
@@ -51,12 +55,14 @@ class Check:
             capabilities=suite.capabilities,
             open_store=suite.open_store,
             open_backdoor=suite.open_backdoor,
+            open_transaction=suite.open_transaction,
         )
         return part
 
     def run(self, suite: SuiteBase, namespace: str) -> BaseException | None:
         """Run it on a store; return how it failed, or None."""
-        bench = Bench(suite.open_store, namespace, suite.open_backdoor(namespace))
+        door = suite.open_backdoor(namespace)
+        bench = Bench(suite.open_store, namespace, door, suite.open_transaction)
         try:
             bench.clean()
             getattr(self._part(suite), self.name)(bench, **self.values)

@@ -1,9 +1,11 @@
 """The suite: all layers that need nothing but the contract."""
 
 from jobfence.conformance.examples.acknowledging import Acknowledging
+from jobfence.conformance.examples.awaiting import Awaiting
 from jobfence.conformance.examples.caps import Caps
 from jobfence.conformance.examples.enqueueing import Enqueueing
 from jobfence.conformance.examples.identity import Identity
+from jobfence.conformance.examples.joining import Joining
 from jobfence.conformance.examples.mending import Mending
 from jobfence.conformance.examples.operating import Operating
 from jobfence.conformance.examples.ordering import Ordering
@@ -24,6 +26,8 @@ class JobStoreSuite(
     Schedules,
     Ordering,
     Operating,
+    Joining,
+    Awaiting,
     Stateful,
 ):
     """Subclass this, write `open_store`, and run pytest."""

@@ -7,6 +7,7 @@ the test that runs this catalogue says so. Most were seen in other people's queu
 
 from jobfence.conformance.faults import (
     acks,
+    awaiting,
     caps,
     identity,
     leases,
@@ -19,4 +20,14 @@ from jobfence.conformance.faults.base import CATALOGUE, Fault, Faulty, FaultySui
 
 __all__ = ["CATALOGUE", "Fault", "Faulty", "FaultySuite"]
 
-_MODULES = (acks, caps, identity, leases, operations, order, schedules, values)
+_MODULES = (
+    acks,
+    awaiting,
+    caps,
+    identity,
+    leases,
+    operations,
+    order,
+    schedules,
+    values,
+)

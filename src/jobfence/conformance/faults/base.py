@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from jobfence.conformance.base import SuiteBase
 from jobfence.conformance.model import MemoryBackdoor
+from jobfence.conformance.rules import RULES_OF
 from jobfence.conformance.seeded import Seeded
 from jobfence.statemachine.clock import ManualClock
 from jobfence.statemachine.ids import TimeOrderedIds
@@ -52,6 +53,29 @@ class Faulty(MemoryJobStore):
         return self._clock.now_ms()
 
 
+class AsyncFaulty:
+    """The same store behind coroutines, with a place for faults of those."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.inner = Faulty(**settings)
+
+
+def _awaited(name: str) -> Callable[..., Any]:
+    async def call(self: AsyncFaulty, *args: Any, **options: Any) -> Any:
+        return getattr(self.inner, name)(*args, **options)
+
+    return call
+
+
+for _name in (*RULES_OF, "ensure_ready", "clear", "close"):
+    if _name != "open":
+        setattr(AsyncFaulty, _name, _awaited(_name))
+AsyncFaulty.on_commit_wake = (  # type: ignore[attr-defined]
+    lambda self, listener: self.inner.on_commit_wake(listener)
+)
+Store = type[Faulty] | type[AsyncFaulty]
+
+
 @dataclass(frozen=True, slots=True)
 class Fault(Seeded):
     """A faulty store: what is wrong, which rule it breaks, which layer finds it."""
@@ -60,16 +84,19 @@ class Fault(Seeded):
     rule: str
     layer: str  # "matrix", "examples" or "stateful"
     says: str
-    store: type[Faulty]
+    store: Store
 
 
 CATALOGUE: list[Fault] = []
 
 
-def fault(rule: str, layer: str, says: str) -> Callable[[type[Faulty]], type[Faulty]]:
+Kind = TypeVar("Kind", bound=Store)
+
+
+def fault(rule: str, layer: str, says: str) -> Callable[[Kind], Kind]:
     """Put a store into the catalogue."""
 
-    def register(store: type[Faulty]) -> type[Faulty]:
+    def register(store: Kind) -> Kind:
         CATALOGUE.append(Fault(store.__name__, rule, layer, says, store))
         return store
 
@@ -94,14 +121,12 @@ def in_transaction(
 class FaultySuite(SuiteBase):
     """Opens one faulty store on data sets by name, as an author would his own."""
 
-    def __init__(self, store: type[Faulty]) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
         self._data: dict[str, MemoryData] = {}
         self._ids = TimeOrderedIds()
 
-    def open_store(
-        self, namespace: str, *, clock: ManualClock, **settings: Any
-    ) -> Faulty:
+    def open_store(self, namespace: str, *, clock: ManualClock, **settings: Any) -> Any:
         """Open the store."""
         data = self._data.setdefault(namespace, MemoryData())
         return self._store(clock=clock, data=data, ids=self._ids, **settings)
