@@ -7,6 +7,7 @@ Check the formal model: every model must hold, every planted fault must be found
     python spec/run.py --trace NAME      the counterexample of a negative, condensed
     python spec/run.py --counterexamples all of them, into spec/counterexamples.md
     python spec/run.py --guards          leave out each guard of the table: who notices?
+    python spec/run.py --fences          leave out each fence of the table: who notices?
     python spec/run.py --equality        the store in memory has the graph that TLC finds
     python spec/run.py --induction       the rows keep the invariants, without bounds (z3)
 
@@ -20,6 +21,9 @@ import os
 import sys
 import time
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from runner import report
 from runner.catalogue import SPEC, Catalogue, CatalogueError, load_catalogue
 from runner.check import (
@@ -32,6 +36,9 @@ from runner.check import (
 from runner.examples import examples
 from runner.toolchain import Toolchain, ToolMissingError, find_toolchain
 from runner.trace import condense
+
+if TYPE_CHECKING:
+    from equality.report import Comparing
 
 QUICK_TIMEOUT_S = 300.0
 DEEP_TIMEOUT_S = 7200.0
@@ -59,12 +66,12 @@ def _run(tools: Toolchain, catalogue: Catalogue, options: argparse.Namespace) ->
         name = options.only or options.trace
         return _one(tools, catalogue, name, condensed=bool(options.trace))
     if options.equality:
-        return _equality(tools, catalogue, every_world=options.every_world)
+        return _equality(tools, catalogue)
     if options.counterexamples:
         return _examples(tools, catalogue)
-    if options.guards:
-        return _guards(tools, catalogue)
-    return _all(tools, catalogue, deep=options.deep)
+    if options.guards or options.fences:
+        return _guards(tools, catalogue, fences=options.fences)
+    return _deep(tools, catalogue) if options.deep else _all(tools, catalogue)
 
 
 def _options() -> argparse.Namespace:
@@ -79,42 +86,84 @@ def _options() -> argparse.Namespace:
         "--counterexamples", action="store_true", help="write counterexamples.md"
     )
     what.add_argument("--guards", action="store_true", help="who notices a lost guard")
+    what.add_argument("--fences", action="store_true", help="who notices a lost fence")
     what.add_argument("--equality", action="store_true", help="the store's graph")
-    parser.add_argument(
-        "--every-world",
-        action="store_true",
-        help="with --equality: go on from every content of the tables, not one a state",
-    )
     what.add_argument("--induction", action="store_true", help="z3, without bounds")
     return parser.parse_args()
 
 
-def _all(tools: Toolchain, catalogue: Catalogue, *, deep: bool) -> int:
-    models = [model for model in catalogue.models if model.deep == deep]
-    negatives = () if deep else catalogue.negatives
-    timeout_s = DEEP_TIMEOUT_S if deep else QUICK_TIMEOUT_S
+def _all(tools: Toolchain, catalogue: Catalogue) -> int:
+    from equality.report import Comparing, processes  # noqa: PLC0415  as for _equality
+
+    models = [model for model in catalogue.models if not model.deep]
+    negatives = catalogue.negatives
     started = time.monotonic()
-    lines = check_all(tools, models, negatives, timeout_s=timeout_s)
-    print(report.table(lines))
-    blind = () if deep else (*idle_actions(lines), *never_broken(models, negatives))
+    with processes() as pool:
+        comparing = Comparing(pool)
+        lines = check_all(
+            tools, models, negatives, timeout_s=QUICK_TIMEOUT_S, check=comparing
+        )
+    wrong = _print_lines(lines)
+    blind = (*idle_actions(lines, comparing.taken()), *never_broken(models, negatives))
     for complaint in blind:
         print(complaint)
+    equal = _print_equality(comparing)
+    seconds = time.monotonic() - started
+    print(
+        f"\n{len(models)} models, {len(negatives)} planted faults, {wrong} not as "
+        f"expected, {len(blind)} blind spots, {seconds:.0f} s"
+    )
+    return 1 if wrong or blind or not equal else 0
+
+
+def _deep(tools: Toolchain, catalogue: Catalogue) -> int:
+    from equality.report import (  # noqa: PLC0415  as for _equality
+        DEEP_SLICES,
+        SLICES,
+        Comparing,
+        processes,
+    )
+
+    started = time.monotonic()
+    with processes() as pool:
+        larger = Comparing(pool, DEEP_SLICES)
+        models = [model for model in catalogue.models if model.deep]
+        lines = check_all(tools, models, (), timeout_s=DEEP_TIMEOUT_S, check=larger)
+        wrong = _print_lines(lines)
+        _keep(
+            lines, (larger,), time.monotonic() - started
+        )  # what follows takes long, too
+        every = Comparing(pool, every_world=True)
+        slices = [model for model in catalogue.models if model.name in SLICES]
+        check_all(tools, slices, (), timeout_s=DEEP_TIMEOUT_S, check=every)
+    equal = [_print_equality(each) for each in (larger, every)]
+    _keep(lines, (larger, every), time.monotonic() - started)
+    return 1 if wrong or not all(equal) else 0
+
+
+def _keep(
+    lines: Sequence[report.Line], graphs: Sequence["Comparing"], seconds: float
+) -> None:
+    today = dt.datetime.now(tz=dt.UTC).date().isoformat()
+    path = SPEC / "results" / f"{today}-deep.md"
+    said = [each.report()[0] for each in graphs]
+    report.write(path, report.markdown(lines, said, date=today, seconds=seconds))
+    print(f"written: {path.relative_to(SPEC.parent)}")
+
+
+def _print_lines(lines: Sequence[report.Line]) -> int:
+    print(report.table(lines))
     wrong = [line for line in lines if not line.ok]
     for line in wrong:
         print(f"\n{line.name}: expected {line.expected}, seen {line.seen}")
         print(condense(line.outcome.output) or line.outcome.output[-2000:])
-    seconds = time.monotonic() - started
-    held, found = len(models), len(negatives)
-    print(
-        f"\n{held} models, {found} planted faults, {len(wrong)} not as expected, "
-        f"{len(blind)} blind spots, {seconds:.0f} s"
-    )
-    if deep:
-        today = dt.datetime.now(tz=dt.UTC).date().isoformat()
-        path = SPEC / "results" / f"{today}-deep.md"
-        report.write(path, report.markdown(lines, date=today))
-        print(f"written: {path.relative_to(SPEC.parent)}")
-    return 1 if wrong or blind else 0
+    return len(wrong)
+
+
+def _print_equality(comparing: "Comparing") -> bool:
+    text, equal = comparing.report()
+    print(f"\n{text}")
+    return equal
 
 
 def _examples(tools: Toolchain, catalogue: Catalogue) -> int:
@@ -129,21 +178,29 @@ def _examples(tools: Toolchain, catalogue: Catalogue) -> int:
     return 0
 
 
-def _guards(tools: Toolchain, catalogue: Catalogue) -> int:
-    from runner.guards import guard_table  # noqa: PLC0415  only this needs jobfence
+def _guards(tools: Toolchain, catalogue: Catalogue, *, fences: bool) -> int:
+    from reader.report import COLUMNS, reader_table  # noqa: PLC0415  needs jobfence
 
     unnoticed = 0
-    print("| left out | who complains |\n|---|---|")
-    for left_out, said in guard_table(tools, catalogue):
-        unnoticed += said == "nobody"
-        print(f"| {left_out} | {said} |", flush=True)
+    print(f"| left out | {' | '.join(COLUMNS)} |\n|{'---|' * (len(COLUMNS) + 1)}")
+    for left_out, *said in reader_table(tools, catalogue, fences=fences):
+        unnoticed += set(said) == {"-"}
+        print(f"| {left_out} | {' | '.join(said)} |", flush=True)
     return 1 if unnoticed else 0
 
 
-def _equality(tools: Toolchain, catalogue: Catalogue, *, every_world: bool) -> int:
-    from equality.report import report_equality  # noqa: PLC0415  only this needs jobfence
+def _equality(tools: Toolchain, catalogue: Catalogue) -> int:
+    from equality.report import (  # noqa: PLC0415  only this needs jobfence
+        SLICES,
+        Comparing,
+        processes,
+    )
 
-    return report_equality(tools, catalogue.models, every_world=every_world)
+    slices = [model for model in catalogue.models if model.name in SLICES]
+    with processes() as pool:
+        comparing = Comparing(pool)
+        check_all(tools, slices, (), timeout_s=DEEP_TIMEOUT_S, check=comparing)
+    return 0 if _print_equality(comparing) else 1
 
 
 def _induction() -> int:

@@ -1,12 +1,14 @@
 """Runs both sides of every slice and says whether their graphs are the same."""
 
+import gc
 import logging
+import multiprocessing
 import re
 import tempfile
 import time
 
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,14 +16,15 @@ from typing import Final
 
 from runner import tlc
 from runner.catalogue import SPEC, Model
-from runner.mutate import without_checks
+from runner.check import AT_ONCE, check_model
+from runner.report import Line
 from runner.toolchain import Toolchain
 
 from equality.explore import explore
 from equality.graph import Graph, compare, described, read_dump
 from equality.slices import read_slice
 
-# Together they name every action of JobQueue.tla, which `report_equality` requires.
+# Together they name every action of JobQueue.tla, which `Comparing.report` requires.
 SLICES: Final = (
     "counters-3jobs",
     "endings-2jobs",
@@ -32,8 +35,9 @@ SLICES: Final = (
     "prune-2jobs",
     "damage-2jobs",
 )
+# Larger ones, for `--deep`; each is a model of its own.
+DEEP_SLICES: Final = ("deep-fences-3jobs", "deep-attempts-3jobs")
 EVERY_WORLD: Final = 1_000_000
-_TIMEOUT_S: Final = 600.0
 _QUANTIFIED = re.compile(r"\b([A-Z]\w+)(?=\(|\s*$)", re.MULTILINE)
 
 
@@ -60,22 +64,24 @@ def _rest(quantifier: re.Match[str]) -> str:
     return " " * len(quantifier[0])
 
 
-def compare_slice(
-    model: Model, dumped: tuple[Graph, float], *, worlds_per_state: int
+def compare_dump(
+    name: str, states: int, dump: Path, seconds: float, *, worlds_per_state: int
 ) -> Compared:
-    """Explore the store within the slice and compare with what TLC found."""
-    theirs, tlc_seconds = dumped
+    """Explore the store within the slice and compare with what TLC dumped."""
+    # Unreadable rows are meant to be there: the store says so each time.
+    logging.getLogger("jobfence").setLevel(logging.ERROR)
+    gc.disable()  # millions of rows that are all kept: nothing to collect
+    theirs = read_dump(dump)
     started = time.monotonic()
-    explored = explore(read_slice(model.name), worlds_per_state=worlds_per_state)
-    seconds = time.monotonic() - started
+    explored = explore(read_slice(name), worlds_per_state=worlds_per_state)
     ours = explored.graph
     return Compared(
-        name=model.name,
+        name=name,
         sizes=(_size(theirs), _size(ours)),
         worlds=explored.worlds,
-        seconds=(tlc_seconds, seconds),
+        seconds=(seconds, time.monotonic() - started),
         actions=theirs.actions & ours.actions,
-        complaints=tuple(complaints(model.states, theirs, ours)),
+        complaints=tuple(complaints(states, theirs, ours)),
     )
 
 
@@ -99,54 +105,92 @@ def complaints(states: int, spec: Graph, store: Graph) -> Iterator[str]:
         yield f"models.toml has {states:,} states on record"
 
 
-def dump_graph(tools: Toolchain, name: str) -> tuple[Graph, float]:
-    """Let TLC write its state graph and read it; checks belong to other runs."""
-    with tempfile.TemporaryDirectory(prefix="graph-") as folder:
-        config = Path(folder) / "slice.cfg"
-        config.write_text(without_checks((SPEC / "models" / f"{name}.cfg").read_text()))
-        dump = Path(folder) / "graph.dot"
-        outcome = tlc.run_tlc(
+class Comparing:
+    """Checks models, and compares the graphs of those that are slices."""
+
+    def __init__(
+        self,
+        processes: Executor,
+        slices: Sequence[str] = SLICES,
+        *,
+        every_world: bool = False,
+    ) -> None:
+        self.compared: dict[str, Compared] = {}
+        self._slices = slices
+        self._processes = processes
+        self._most = EVERY_WORLD if every_world else 1
+
+    def __call__(
+        self,
+        tools: Toolchain,
+        model: Model,
+        *,
+        timeout_s: float,
+        leaves_classes: bool = False,
+    ) -> Line:
+        """Check the model; if it is a slice, compare its graph with the store's."""
+        check = partial(
+            check_model,
             tools,
-            tlc.Run(
-                module=SPEC / "MC.tla", config=config, dump=dump, timeout_s=_TIMEOUT_S
-            ),
+            model,
+            timeout_s=timeout_s,
+            leaves_classes=leaves_classes,
         )
-        if outcome.code != tlc.OK:
-            raise RuntimeError(
-                f"TLC on {name}: exit code {outcome.code}\n{outcome.output}"
-            )
-        return read_dump(dump), outcome.seconds
+        if model.name not in self._slices:
+            return check()
+        with tempfile.TemporaryDirectory(prefix="graph-") as folder:
+            dump = Path(folder) / "graph.dot"
+            line = check(dump=dump)
+            if line.outcome.code == tlc.OK:
+                self.compared[model.name] = self._compare(model, dump, line)
+        return line
+
+    def _compare(self, model: Model, dump: Path, line: Line) -> Compared:
+        # In a process of its own: the other thread has work for the other core.
+        return self._processes.submit(
+            compare_dump,
+            model.name,
+            model.states,
+            dump,
+            line.outcome.seconds,
+            worlds_per_state=self._most,
+        ).result()
+
+    def taken(self) -> frozenset[str]:
+        """Return the actions that both graphs of some slice have."""
+        return frozenset().union(*(each.actions for each in self.compared.values()))
+
+    def report(self) -> tuple[str, bool]:
+        """Return a line for each slice and the verdict, and whether all are equal."""
+        done = [self.compared[name] for name in self._slices if name in self.compared]
+        wrong = [
+            f"{name}: not compared"
+            for name in self._slices
+            if name not in self.compared
+        ]
+        if self._slices is SLICES:
+            missing = sorted(actions_of_spec() - self.taken())
+            wrong += [f"in no slice on both sides: {action}" for action in missing]
+        lines = [_HEAD]
+        for each in done:
+            lines += [_line(each), *(f"  {text}" for text in each.complaints)]
+        equal = not wrong and not any(each.complaints for each in done)
+        return "\n".join([*lines, "", *wrong, _verdict(done)]), equal
 
 
-def report_equality(
-    tools: Toolchain, models: Iterable[Model], *, every_world: bool
-) -> int:
-    """Compare all slices, print a line for each; return the exit code."""
-    # Unreadable rows are meant to be there: the store says so each time.
-    logging.getLogger("jobfence").setLevel(logging.ERROR)
-    most = EVERY_WORLD if every_world else 1
-    slices = [model for model in models if model.name in SLICES]
-    done: list[Compared] = []
-    print(_HEAD)
-    with ThreadPoolExecutor(1) as pool:  # TLC is one slice ahead of the store
-        graphs = pool.map(partial(dump_graph, tools), [each.name for each in slices])
-        for model, dumped in zip(slices, graphs, strict=True):
-            found = compare_slice(model, dumped, worlds_per_state=most)
-            print(_line(found), flush=True)
-            for each in found.complaints:
-                print(f"  {each}")
-            done.append(found)
-    return _verdict(done)
+def processes() -> ProcessPoolExecutor:
+    """Return where the slices of the store are explored."""
+    return ProcessPoolExecutor(AT_ONCE, mp_context=multiprocessing.get_context("spawn"))
 
 
-def _verdict(done: Sequence[Compared]) -> int:
-    wrong = [each for each in done if each.complaints]
-    taken = frozenset().union(*(each.actions for each in done))
-    missing = sorted(actions_of_spec() - taken)
-    for action in missing:
-        print(f"in no slice on both sides: {action}")
-    print(f"{len(done)} slices, {len(taken)} actions, {len(wrong)} not equal")
-    return 1 if wrong or missing else 0
+def _verdict(done: Sequence[Compared]) -> str:
+    states, edges = (sum(each.sizes[0][at] for each in done) for at in (0, 1))
+    actions = frozenset().union(*(each.actions for each in done))
+    wrong = sum(bool(each.complaints) for each in done)
+    return (
+        f"{len(done)} slices, {states:,} states and {edges:,} edges, "
+        f"{len(actions)} actions, {wrong} not equal"
+    )
 
 
 _HEAD: Final = (

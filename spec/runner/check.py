@@ -6,8 +6,10 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from runner import tlc
 from runner.catalogue import SPEC, Model, Negative
@@ -20,7 +22,28 @@ from runner.toolchain import Toolchain
 AT_ONCE = 2
 
 
-def check_model(tools: Toolchain, model: Model, *, timeout_s: float) -> Line:
+class Check(Protocol):
+    """What checks one model of those that are run two at a time."""
+
+    def __call__(
+        self,
+        tools: Toolchain,
+        model: Model,
+        *,
+        timeout_s: float,
+        leaves_classes: bool = False,
+    ) -> Line:
+        """Run it."""
+
+
+def check_model(
+    tools: Toolchain,
+    model: Model,
+    *,
+    timeout_s: float,
+    dump: Path | None = None,
+    leaves_classes: bool = False,
+) -> Line:
     """Run one model; it must be accepted with the number of states on record."""
     run = tlc.Run(
         module=SPEC / f"{model.module}.tla",
@@ -29,6 +52,8 @@ def check_model(tools: Toolchain, model: Model, *, timeout_s: float) -> Line:
         coverage=model.coverage,
         workers=model.workers,
         timeout_s=timeout_s,
+        dump=dump,
+        leaves_classes=leaves_classes,
     )
     outcome = tlc.run_tlc(tools, run)
     seen = _seen(outcome)
@@ -55,32 +80,56 @@ def check_all(
     negatives: Sequence[Negative],
     *,
     timeout_s: float,
+    check: Check = check_model,
 ) -> list[Line]:
     """Run everything, large models one by one, small ones two at a time."""
-    lines: list[Line] = []
-    for model in models:
-        if model.workers > 1:
-            lines.append(check_model(tools, model, timeout_s=timeout_s))
-            # A large model takes minutes: say that it is over, apart from the table.
-            took = f"{lines[-1].outcome.seconds:.0f} s"
-            print(
-                f"{model.name}: {lines[-1].seen}, {took}", file=sys.stderr, flush=True
-            )
-    small: list[Callable[[], Line]] = [
-        partial(check_model, tools, model, timeout_s=timeout_s)
-        for model in models
-        if model.workers == 1
+    lines = [
+        _large(check, tools, model, timeout_s) for model in models if model.workers > 1
     ]
-    small += [partial(check_negative, tools, negative) for negative in negatives]
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        lines += pool.map(lambda work: work(), small)
+    small = _in_turn([model for model in models if model.workers == 1])
+    with tempfile.TemporaryDirectory(prefix="classes-") as folder:
+        sharing = replace(tools, classes=Path(folder, "tlc.jsa"))
+        works: list[Callable[[], Line]] = [
+            partial(
+                check,
+                sharing,
+                model,
+                timeout_s=timeout_s,
+                leaves_classes=model is small[0],
+            )
+            for model in small
+        ]
+        works += [partial(check_negative, sharing, each) for each in negatives]
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            lines += pool.map(lambda work: work(), works)
     names = [model.name for model in models] + [each.name for each in negatives]
     return sorted(lines, key=lambda line: names.index(line.name))
 
 
-def idle_actions(lines: Iterable[Line]) -> tuple[str, ...]:
-    """Say which actions, and which rows of the table, no model ever took."""
-    taken: Counter[tuple[str, str]] = Counter()
+def _large(check: Check, tools: Toolchain, model: Model, timeout_s: float) -> Line:
+    line = check(tools, model, timeout_s=timeout_s)
+    # A large model takes minutes: say that it is over, apart from the table.
+    took = f"{line.outcome.seconds:.0f} s"
+    print(f"{model.name}: {line.seen}, {took}", file=sys.stderr, flush=True)
+    return line
+
+
+def _in_turn(models: Sequence[Model]) -> list[Model]:
+    """Order them: first a small one that loads most classes, then the largest first."""
+    small = sorted(models, key=lambda model: -model.states)
+    trains = [model for model in small if model.coverage and model.deadlock][-1:]
+    return trains + [model for model in small if model not in trains]
+
+
+def idle_actions(
+    lines: Iterable[Line], of_slices: Iterable[str] = ()
+) -> tuple[str, ...]:
+    """
+    Say which actions, and which rows of the table, no model ever took.
+
+    `of_slices`: the actions of JobQueue.tla that the graphs of slices have.
+    """
+    taken = Counter(("JobQueue", name) for name in of_slices)
     for line in lines:
         for action, count in line.outcome.actions.items():
             taken[action] += count

@@ -46,13 +46,26 @@ def table(lines: Sequence[Line]) -> str:
     )
 
 
-def markdown(lines: Iterable[Line], *, date: str) -> str:
-    """Return the record of a deep run, as it is kept in `results/`."""
+def markdown(
+    lines: Iterable[Line], graphs: Sequence[str], *, date: str, seconds: float
+) -> str:
+    """
+    Return the record of a deep run, as it is kept in `results/`.
+
+    `graphs`: what was said of the larger slices, and of the small ones from every world.
+    """
     head = " | ".join(_HEAD)
     rows = "\n".join(f"| {' | '.join(_cells(line))} |" for line in lines)
+    titles = (
+        "Graph equality in larger slices:",
+        "Graph equality from every content of the tables, not one for each state:",
+    )
+    compared = "\n".join(
+        f"{title}\n\n{said}\n" for title, said in zip(titles, graphs, strict=False)
+    )
     return (
-        f"# Deep run of {date}\n\n{machine()}.\n\n"
-        f"| {head} |\n|{'---|' * len(_HEAD)}\n{rows}\n"
+        f"# Deep run of {date}\n\n{machine()}; {seconds / 60:.0f} minutes in all.\n\n"
+        f"| {head} |\n|{'---|' * len(_HEAD)}\n{rows}\n\n{compared}"
     )
 
 

@@ -22,6 +22,7 @@ MEANING: Mapping[int, str] = {
     PROPERTY: "property violated",
 }
 
+_CLASSES = "classes.jsa"
 _COUNTS = re.compile(
     r"^(\d+) states generated, (\d+) distinct states found", re.MULTILINE
 )
@@ -49,6 +50,7 @@ class Run:
     workers: int = 1
     timeout_s: float = 120.0
     dump: Path | None = None
+    leaves_classes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,9 @@ def run_tlc(tools: Toolchain, run: Run) -> Outcome:
         except subprocess.TimeoutExpired as late:
             code, output = -1, _text(late.stdout)
         seconds = time.monotonic() - started
+        left = Path(scratch, _CLASSES)
+        if tools.classes is not None and left.is_file():
+            left.replace(tools.classes)  # whole, or not there
         return _read(code, seconds, output, run.module.parent)
 
 
@@ -96,6 +101,7 @@ def _command(tools: Toolchain, run: Run, scratch: str) -> list[str]:
     command = [
         tools.java,
         *jvm,
+        *_sharing(tools, run, scratch),
         f"-Djava.io.tmpdir={scratch}",
         "-cp",
         str(tools.jar),
@@ -114,6 +120,17 @@ def _command(tools: Toolchain, run: Run, scratch: str) -> list[str]:
     if run.dump is not None:
         command += ["-dump", "dot,actionlabels,colorize", str(run.dump)]
     return [*command, run.module.name]
+
+
+def _sharing(tools: Toolchain, run: Run, scratch: str) -> list[str]:
+    # Java 13 and newer can keep loaded classes in a file and map it; older ones load.
+    if run.leaves_classes and tools.classes is not None:
+        option = f"-XX:ArchiveClassesAtExit={scratch}/{_CLASSES}"
+    elif tools.classes is not None and tools.classes.is_file():
+        option = f"-XX:SharedArchiveFile={tools.classes}"
+    else:
+        return []
+    return ["-XX:+IgnoreUnrecognizedVMOptions", option]
 
 
 def _text(output: str | bytes | None) -> str:

@@ -119,8 +119,12 @@ def test_the_record_of_a_deep_run_has_date_machine_and_figures(tmp_path: Path) -
     model = CATALOGUE.models[0]
     said = ACCEPTED.format(model.states) + DEPTH
     line = check_model(tools_that_say(tmp_path, said, 0), model, timeout_s=60)
-    page = markdown([line], date="2026-01-02")
-    assert page.startswith(f"# Deep run of 2026-01-02\n\n{machine()}.\n")
+    page = markdown([line], ("larger", "every"), date="2026-01-02", seconds=120)
+    assert page.startswith(
+        f"# Deep run of 2026-01-02\n\n{machine()}; 2 minutes in all.\n"
+    )
+    assert "\n\nlarger\n" in page
+    assert page.endswith("\n\nevery\n")
     assert f"| {model.name} | {model.states:,} | 3 | 5 |" in page
 
 

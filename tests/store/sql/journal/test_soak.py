@@ -33,10 +33,11 @@ from jobfence.store.sql.auditing import snapshot
 from tests.store.sql.bench import Database
 from tests.store.sql.journal.load import MAX_HANDOFFS, Worker, soak_store
 from tests.store.sql.journal.processes import work_and_be_killed
+from tests.store.sql.journal.record import keep
 
 THREADS = 4
 SEED = 2026
-KILL_EVERY = 20  # things done by one thread
+KILL_EVERY = 25  # things done by one thread
 RUN_TLC = Path(__file__).parents[4] / "spec" / "trace" / "run.py"
 
 # On the three databases together 10,000 in every run, and 100,000 in a deep one.
@@ -163,15 +164,15 @@ def test_what_happens_in_a_soak_was_possible(
         soak = Soak(database, prefix, target)
         with closing(soak_store(database.url, prefix)) as store:
             store.ensure_ready()
-            soak.run()
-            with snapshot(store) as seen:
+            seconds: dict[str, float] = {}
+            with timed(seconds, "soak"):
+                soak.run()
+            with snapshot(store) as seen, timed(seconds, "python"):
                 entries = [Entry.from_row(row) for row in seen.entries()]
-                begun = time.perf_counter()
                 verdict = check(entries, seen, max_handoffs=MAX_HANDOFFS)
-                seconds = time.perf_counter() - begun
 
     figures = {**soak.seen, **verdict.counts}
-    sys.stdout.write(f"\n{database.name}: checked in {seconds:.1f} s: {figures}\n")
+    sys.stdout.write(f"\n{database.name}: {seconds} s: {figures}\n")
     assert verdict.ok, verdict.impossible
     assert verdict.counts["transitions"] >= target
     # It was no quiet day: every row was taken, every answer given, and much was killed.
@@ -181,7 +182,17 @@ def test_what_happens_in_a_soak_was_possible(
         assert soak.seen[sometimes] > 0
     assert (soak.seen["connections killed"] > 0) is (database.name != "sqlite")
     if database.name == "postgresql":
-        judge_by_tlc(entries, tmp_path)
+        with timed(seconds, "tlc"):
+            judge_by_tlc(entries, tmp_path)
+    keep(database, figures, seconds)
+
+
+@contextmanager
+def timed(seconds: dict[str, float], what: str) -> Iterator[None]:
+    """Note how long something takes."""
+    begun = time.perf_counter()
+    yield
+    seconds[what] = time.perf_counter() - begun
 
 
 def judge_by_tlc(entries: list[Entry], folder: Path) -> None:
