@@ -144,7 +144,7 @@ def _in_texts(statement: str) -> Iterator[Change]:
         before = shape_of(statement[: found.start()].rpartition(" ")[2])
         if "=(" in before:
             continue  # x = x without the term: as good as not set at all
-        left_out = f"no{shape_of(found[0])} after {before.lstrip('(')}"
+        left_out = f"no {shape_of(found[0])} after {before.lstrip('(')}"
         yield left_out, _at(statement, found, "")
     for found in re.finditer(_LOCKS, statement):
         yield f"no{found[0]}", _at(statement, found, "")
