@@ -405,6 +405,12 @@ def test_M21_a_text_that_no_enqueue_can_have_written_is_a_value_error(
     assert len(str(caught.value)) < 300
 
 
+@pytest.mark.parametrize("name", ["NaN", "Infinity", "-Infinity"])
+def test_M21_a_constant_that_is_not_json_is_named(name: str) -> None:
+    with pytest.raises(ValueError, match=f"^{name} is not JSON$"):
+        parse(f"[{name}]")
+
+
 @pytest.mark.parametrize("stored", [None, 1, b"[]", 1.5])
 def test_M21_a_column_without_text_is_a_value_error(stored: object) -> None:
     with pytest.raises(ValueError, match=f"is {type(stored).__name__}, not text"):

@@ -89,8 +89,11 @@ def test_queues_are_copied_trimmed_and_cannot_be_changed() -> None:
 @pytest.mark.parametrize(
     ("queues", "message"),
     [
-        ([("a", QueuePolicy())], r"^queues must map queue names to QueuePolicy"),
-        ("a", r"^queues must map queue names to QueuePolicy"),
+        (
+            [("a", QueuePolicy())],
+            r"^queues must map queue names to QueuePolicy, not \[\(",
+        ),
+        ("a", r"^queues must map queue names to QueuePolicy, not 'a'"),
         ({"a": 5}, r"^queues\['a'\] must be a QueuePolicy, not 5"),
         ({"a" * 500: None}, r"^queues\['aaaa.*…\] must be a QueuePolicy, not None"),
         ({"": QueuePolicy()}, r"^queues must be a non-empty string"),

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from jobfence.statemachine.checks import LAST_MS
-from jobfence.statemachine.errors import InvalidOption
+from jobfence.statemachine.errors import InvalidOption, shown
 from jobfence.statemachine.retry import (
     DEFAULT_RETRY,
     ExponentialRetry,
@@ -236,7 +236,9 @@ def test_F43_a_policy_without_a_usable_answer_neither_stops_a_failure_nor_loses_
     with caplog.at_level(logging.ERROR, logger="jobfence"):
         assert retry_delay_ms(policy, 3) == 600_000
     (record,) = caplog.records
-    assert "gave no delay; rule B1 is used" in record.message
+    assert record.message == (
+        f"retry policy {shown(policy)} gave no delay; rule B1 is used"
+    )
     assert record.exc_info is not None
 
 

@@ -101,6 +101,7 @@ def test_jobs_are_equal_by_all_fields_and_hashed_by_id() -> None:
     other = replace(JOB, attempts=2)
     assert other != JOB
     assert hash(other) == hash(JOB)
+    assert hash(replace(JOB, id="k")) != hash(JOB)
     assert len({JOB, replace(JOB), other}) == 2
     assert len({HANDOFF, replace(HANDOFF), replace(HANDOFF, job=other)}) == 2
 
