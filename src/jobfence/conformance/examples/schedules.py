@@ -166,6 +166,27 @@ class Schedules(SuiteBase):
         assert len(store.list_jobs()) == 1
 
     @requires(Capability.SCHEDULE_KEYS)
+    def test_waking_makes_nothing_else_due(self, bench: Bench) -> None:
+        """Rules M10 and K: another job of the same time waits on."""
+        store = bench.open()
+        at = START_MS + 60_000
+        owner = store.replace_scheduled(KEY, "mail", scheduled_at=at).job_id
+        beside = store.enqueue("mail", scheduled_at=at)
+        assert store.wake_scheduled(KEY) == Wake(owner, WakeOutcome.WOKEN)
+        assert there(store, beside).scheduled_at_ms == at
+        assert [each.job.id for each in store.claim(5)] == [owner]
+
+    @requires(Capability.SCHEDULE_KEYS)
+    def test_the_latest_is_so_by_order_and_not_by_the_clock(self, bench: Bench) -> None:
+        """Rule K: the clock is set back between two owners."""
+        store = bench.open()
+        for name in ("first", "second"):
+            job_id = store.replace_scheduled(KEY, name).job_id
+            store.complete(job_id, held(store, job_id).handoff_id)
+            bench.clock.advance(-500)
+        assert latest(store) == job_id
+
+    @requires(Capability.SCHEDULE_KEYS)
     def test_an_unknown_key_owns_nothing(self, bench: Bench) -> None:
         """Rule K."""
         store = bench.open()

@@ -5,7 +5,7 @@ No source is changed, so this works on any store on SQLAlchemy whose engine name
 parameters: dropping a condition leaves one unused, which drivers allow by name.
 
 A statement is known by its shape: without the prefix of its tables, the names of its
-parameters and the length of its lists. A change is known by what it says, so that it is
+parameters and the length of its lists; a SELECT also without its conditions. A change is known by what it says, so that it is
 the same one on another namespace, another database and another day.
 """
 
@@ -41,16 +41,31 @@ def shape_of(text: str) -> str:
     return re.sub(r"\bIN \(\?(, \?)*\)", "IN (?)", plain)
 
 
+@cache
+def family_of(statement: str) -> str:
+    """
+    Return the shape of a statement; of a SELECT without its outermost conditions.
+
+    SELECTs that differ in those only are one statement with filters, and a change is
+    made in all that have the place for it.
+    """
+    if statement.split(None, 1)[0].upper() == "SELECT":
+        for clause in clauses(statement, Part(0, len(statement))):
+            if clause.word == "WHERE":
+                return shape_of(statement[: clause.at] + statement[clause.body.end :])
+    return shape_of(statement)
+
+
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One change of one statement: which it is, and the statement changed."""
+    """One change of one statement: its family, and the statement changed."""
 
-    shape: str
+    family: str
     change: str
     mutated: str
 
     def __str__(self) -> str:
-        return f"{self.change} | {self.shape}"
+        return f"{self.change} | {self.family}"
 
 
 @cache
@@ -62,7 +77,7 @@ def mutants_of(statement: str) -> tuple[Mutant, ...]:
     out; a comparison takes the border in or leaves it out; an order is turned round; a
     term of a sum is left out; or the whole statement changes nothing.
     """
-    shape = shape_of(statement)
+    family = family_of(statement)
     verb = statement.split(None, 1)[0].upper()
     if verb not in ("SELECT", "UPDATE", "DELETE", "INSERT"):
         return ()
@@ -71,7 +86,7 @@ def mutants_of(statement: str) -> tuple[Mutant, ...]:
     for change, mutated in _changes(statement, verb):
         seen[change] += 1
         again = f" #{seen[change]}" if seen[change] > 1 else ""
-        found.append(Mutant(shape, change + again, mutated))
+        found.append(Mutant(family, change + again, mutated))
     return tuple(found)
 
 
@@ -184,10 +199,10 @@ def _at(statement: str, found: re.Match[str], instead: str) -> str:
 
 @cache
 def changed(statement: str, edits: tuple[tuple[str, str], ...]) -> str:
-    """Return the statement with those edits, of a shape and a change each, that fit."""
-    shape = shape_of(statement)
+    """Return the statement with those edits, of a family and a change each, that fit."""
+    family = family_of(statement)
     for wanted, change in edits:
-        if wanted == shape:
+        if wanted == family:
             for each in mutants_of(statement):
                 if each.change == change:
                     statement = each.mutated

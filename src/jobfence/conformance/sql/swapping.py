@@ -46,7 +46,7 @@ class Swapper:
 
     @contextmanager
     def mutated(self, edits: Sequence[tuple[str, str]]) -> Iterator[None]:
-        """Have the engine run these mutants: a shape and a change each."""
+        """Have the engine run these mutants: a family and a change each."""
         self._edits = tuple(edits)
         try:
             yield
