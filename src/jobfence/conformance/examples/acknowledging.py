@@ -202,6 +202,16 @@ class Acknowledging(SuiteBase):
         assert store.handoffs_for_worker("w1") == mine[1:]
         assert store.handoffs_for_worker("nobody") == []
 
+    def test_handoffs_of_a_worker_come_oldest_first(self, bench: Bench) -> None:
+        """Rule M16: by when they were handed off, and not by when they were made."""
+        store = bench.open()
+        ids = [store.enqueue("mail") for _ in range(2)]
+        for job_id in reversed(ids):
+            assert store.claim_job(job_id, worker_id="w1") is not None
+            bench.clock.advance(1)
+        found = store.handoffs_for_worker("w1")
+        assert [each.job.id for each in found] == ids[::-1]
+
     def test_rescheduling_costs_no_attempt(self, bench: Bench) -> None:
         """Rules M6 and M17, case A37."""
         store = bench.open()

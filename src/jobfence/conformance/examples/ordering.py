@@ -118,6 +118,19 @@ class Ordering(SuiteBase):
             store.claim(limit)
         assert store.claim(0) == []
 
+    def test_pages_of_a_listing_leave_nothing_out(self, bench: Bench) -> None:
+        """Rule O2: several jobs of one moment, and a clock that was set back."""
+        store = bench.open()
+        later = [store.enqueue("mail") for _ in range(3)]
+        bench.clock.advance(-10)
+        earlier = [store.enqueue("mail") for _ in range(3)]
+        expected, seen = [*earlier, *later], list[str]()
+        assert [job.id for job in store.list_jobs()] == expected
+        while page := store.list_jobs(limit=1, after=seen[-1] if seen else None):
+            seen += [job.id for job in page]
+            assert len(seen) <= len(expected), f"O2: listed again: {seen}"
+        assert seen == expected
+
     def test_a_listing_has_filters_and_a_cursor(self, bench: Bench) -> None:
         """Rule O2: created, then id."""
         store = bench.open()
