@@ -2,7 +2,7 @@
 What is asked of the changed package, in a process that imports that one.
 
     python -m reader.asked induction
-    python -m reader.asked equality FILE    pickled graphs of the sound spec
+    python -m reader.asked equality FILE ACTION    pickled graphs of the sound spec
     python -m reader.asked work URL         random work on a store with a journal
 
 Prints the complaint, or nothing. `reader.report` runs these.
@@ -36,10 +36,17 @@ def induction() -> str:
     return ""
 
 
-def equality(path: Path) -> str:
-    """Say in which slice the store's graph is another one first, and by which edges."""
+def equality(path: Path, trigger: str) -> str:
+    """
+    Say in which slice the store's graph is another one first, and by which edges.
+
+    Only slices in which something of this trigger happens can say anything.
+    """
     graphs: dict[str, Graph] = pickle.loads(path.read_bytes())  # noqa: S301  ours
+    prefix = trigger.replace("_", " ").title().replace(" ", "")
     for name, spec in graphs.items():
+        if not any(action.startswith(prefix) for action in spec.actions):
+            continue
         try:
             store = explore(read_slice(name)).graph
         except Exception as error:  # noqa: BLE001  whatever a broken store does
@@ -86,7 +93,7 @@ def main() -> None:
     if what == "induction":
         said = induction()
     elif what == "equality":
-        said = equality(Path(rest[0]))
+        said = equality(Path(rest[0]), rest[1])
     else:
         said = work(rest[0])
     print(said)

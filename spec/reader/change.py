@@ -44,6 +44,11 @@ class Change:
         return f"{row.rule} {row.trigger}/{row.name} without {self.kind} {self.word}"
 
     @property
+    def trigger(self) -> str:
+        """The row's trigger."""
+        return TABLE[self.place].trigger.value
+
+    @property
     def kind(self) -> str:
         """The field of the row that holds it."""
         return "guard" if isinstance(self.word, Guard) else "fence"

@@ -58,7 +58,7 @@ class Reader:
             return (
                 self._tlc(change),
                 _asked(folder, "induction"),
-                _asked(folder, "equality", str(self._graphs)),
+                _asked(folder, "equality", str(self._graphs), change.trigger),
                 _trace(folder),
                 _suite(folder),
             )

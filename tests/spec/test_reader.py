@@ -88,7 +88,7 @@ def test_the_sound_table_has_no_complaint(tmp_path: Path) -> None:
     name = "enqueue-3jobs"
     graphs.write_bytes(pickle.dumps({name: explore(read_slice(name)).graph}))
 
-    assert asked.equality(graphs) == ""
+    assert asked.equality(graphs, "enqueue") == ""
 
 
 def test_a_change_is_noticed_where_it_shows(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_a_change_is_noticed_where_it_shows(tmp_path: Path) -> None:
     graphs, name = tmp_path / "graphs", "schedule-3jobs"
     graphs.write_bytes(pickle.dumps({name: explore(read_slice(name)).graph}))
 
-    (said,) = in_copy(tmp_path, "-m", "reader.asked", "equality", str(graphs))
+    (said,) = in_copy(tmp_path, "-m", "reader.asked", "equality", str(graphs), "wake")
 
     assert said == f"`{name}`: the store has a wrong `Wake`"
 
