@@ -259,3 +259,11 @@ def test_L1_a_lease_is_none_or_some_milliseconds() -> None:
     for bad in (0, -1, 2**31, 1.5, True, "60000", ...):
         with pytest.raises(InvalidOption, match=r"^lease_ms must be an integer from 1"):
             checks.lease_ms(bad)
+
+
+def test_a_time_whose_zone_fails_is_refused_with_what_was_given() -> None:
+    given = datetime(2026, 1, 1, tzinfo=BrokenZone())
+    with pytest.raises(InvalidOption) as caught:
+        checks.time_ms("at", given)
+    assert caught.value.value is given
+    assert caught.value.rule.endswith("gives its offset from UTC")

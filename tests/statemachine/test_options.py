@@ -4,6 +4,7 @@ import enum
 import json
 import math
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from typing import get_type_hints
 
@@ -504,3 +505,20 @@ def test_E1_any_options_give_a_storable_job_or_a_refusal(
     assert 0 <= (found.timeout_ms or 0) < 2**31
     assert (found.concurrency.key is None) == (found.concurrency.cap is None)
     assert found.execution_mode in {"inline", "process"}
+
+
+@pytest.mark.parametrize(
+    ("call", "given"),
+    [
+        (lambda: options.execution_modes(7), 7),
+        (lambda: options.queue_names("mail"), "mail"),
+        (lambda: prepare_scheduled("k", "mail", idempotency_key="i"), "i"),
+    ],
+    ids=["execution_modes", "queue_names", "prepare_scheduled"],
+)
+def test_a_refusal_holds_the_value_that_was_given(
+    call: Callable[[], object], given: object
+) -> None:
+    with pytest.raises(InvalidOption) as caught:
+        call()
+    assert caught.value.value == given
