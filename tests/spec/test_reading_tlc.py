@@ -1,5 +1,7 @@
 """What TLC prints is read: values, counts, what was violated, which actions were taken."""
 
+import dataclasses
+
 from pathlib import Path
 
 import pytest
@@ -151,3 +153,28 @@ def test_a_liveness_counterexample_says_how_it_goes_on() -> None:
         "Back to state 1: <Claim line 1, col 2 to line 3, col 4 of module M>\n"
     )
     assert condense(loops).splitlines()[-1] == "    back to 1 by Claim"
+
+
+KEEPS_CLASSES = """#!/bin/sh
+for option in "$@"; do
+  case $option in
+    -XX:ArchiveClassesAtExit=*) echo of the first > "${option#*=}" ;;
+    -XX:SharedArchiveFile=*) cat "${option#*=}" ;;
+  esac
+done
+"""
+
+
+def test_the_classes_that_a_run_leaves_are_mapped_by_the_next(tmp_path: Path) -> None:
+    java = tmp_path / "java"
+    java.write_text(KEEPS_CLASSES)
+    java.chmod(0o755)
+    run = tlc.Run(module=tmp_path / "A.tla", config=tmp_path / "a.cfg")
+    tools = Toolchain(str(java), tmp_path / "jar", classes=tmp_path / "classes")
+    assert tlc.run_tlc(tools, run).output == ""  # there are none yet
+
+    tlc.run_tlc(tools, dataclasses.replace(run, leaves_classes=True))
+
+    assert tlc.run_tlc(tools, run).output == "of the first\n"
+    plain = Toolchain(str(java), tmp_path / "jar")
+    assert tlc.run_tlc(plain, run).output == ""
