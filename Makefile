@@ -14,6 +14,9 @@ ARGS ?=
 WORKERS ?= 2
 SHARED = -n $(WORKERS) --dist worksteal
 MIN_COVERAGE ?= 0
+# Of lines and branches of what the guarantee stands on.
+MIN_CORE_COVERAGE ?= 0
+CORE := */jobfence/statemachine/*,*/jobfence/store/*
 PIP := $(PY) -m pip install -qq --disable-pip-version-check
 
 # Each candidate is run, not only looked up: a version manager may put a name on PATH that then refuses to start.
@@ -32,6 +35,8 @@ test: $(VENV)/.installed-spec ## All tests, with coverage, on every database tha
 	$(PY) -m coverage run -m pytest $(SHARED) $(ARGS)
 	$(PY) -m coverage combine --quiet
 	$(PY) -m coverage report --fail-under=$(MIN_COVERAGE)
+	@echo "state machine and store:"
+	$(PY) -m coverage report --include='$(CORE)' --fail-under=$(MIN_CORE_COVERAGE) --precision=1
 
 deep: $(VENV)/.installed-spec ## The stateful suite, races and soaks at length
 	HYPOTHESIS_PROFILE=deep $(PY) -m pytest model_tests $(ARGS)

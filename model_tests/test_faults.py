@@ -30,10 +30,8 @@ FOUND_BY_SEQUENCES = (
     "HandoffIdLeft",
     "RetryAtOnce",
     "CapPlusOne",
-    "ConflictIgnored",
     "KeyLostAtRetry",
     "SuccessorDisowned",
-    "RunningIsATwin",
     "PriorityIgnored",
     "LeaseFromItsEnd",
 )

@@ -2,14 +2,21 @@
 
 from typing import Any, ClassVar
 
+from hypothesis import settings
+
 from jobfence.conformance import ALL, Capability, JobStoreSuite, Model
 from jobfence.conformance.model import MemoryBackdoor
+from jobfence.conformance.stateful.machine import usual_settings
 from jobfence.store import MemoryJobStore
 
 
 class TestMemoryJobStore(JobStoreSuite):
     capabilities = ALL.without(
         Capability.AMBIENT_TRANSACTIONS, because="memory has no transactions to join"
+    )
+    # The model beside itself: this tries the machine; test_sometimes.py has it at length.
+    stateful_settings = settings(
+        usual_settings(), max_examples=20, stateful_step_count=30
     )
     model: ClassVar = Model()
 
