@@ -1,8 +1,9 @@
 """
 Layer (d): every operation in every small state, refusals included.
 
-States are those of up to three jobs with up to two handoffs each, two concurrency keys
-and a schedule key, told apart by what a store can see and not by ids or by times. Walks
+States are those of some jobs (three, if not said otherwise) with up to two handoffs
+each, two concurrency keys and a schedule key, told apart by what a store can see and not
+by ids or by times. Walks
 through the model's graph take every edge once: in a state where some operation was not
 tried yet, it is tried; else the walk goes to the nearest such state, or starts again.
 Both sides are compared after every step, so no way past the store is needed.
@@ -38,9 +39,9 @@ class Move:
     given: tuple[tuple[str, object], ...] = ()
 
 
-def moves(number_of_jobs: int) -> Iterator[Move]:
+def moves(number_of_jobs: int, most_jobs: int = MOST_JOBS) -> Iterator[Move]:
     """Return every operation on so many jobs."""
-    if number_of_jobs < MOST_JOBS:
+    if number_of_jobs < most_jobs:
         for key, cap in (None, None), ("k1", 1), ("k2", 2):
             given = (("concurrency_key", key), ("max_concurrency", cap))
             yield Move("enqueue", given=given if key else ())
@@ -62,26 +63,43 @@ def moves(number_of_jobs: int) -> Iterator[Move]:
 class Coverage:
     """Which operations were tried in which states, and where they led."""
 
-    edges: dict[tuple[State, Move], State | None] = field(default_factory=dict)
+    most_jobs: int = MOST_JOBS
+    ways: dict[State, dict[Move, State | None]] = field(default_factory=dict)
     steps: int = 0
     walks: int = 0
+    _left: dict[State, list[Move]] = field(default_factory=dict)
 
     @property
     def states(self) -> int:
         """How many states were seen."""
-        return len({state for state, _ in self.edges})
+        return len(self.ways)
 
-    def untried(self, state: State, number_of_jobs: int) -> Move | None:
+    @property
+    def edges(self) -> int:
+        """How many operations were tried, each in each state."""
+        return sum(len(ways) for ways in self.ways.values())
+
+    def note(self, state: State, move: Move, there: State | None) -> None:
+        """Note where a step led."""
+        self.steps += 1
+        self.ways.setdefault(state, {})[move] = there
+        if move in (left := self._untried(state)):
+            left.remove(move)
+
+    def _untried(self, state: State) -> list[Move]:
+        if state not in self._left:
+            self._left[state] = [*moves(len(state), self.most_jobs)]
+        return self._left[state]
+
+    def untried(self, state: State) -> Move | None:
         """
         Return an operation that was not tried in this state.
 
         Any, by a lot that is the same in every run: always the first one would lead
         ever deeper, and a walk that is cut short would never come to the last ones.
         """
-        found = [
-            move for move in moves(number_of_jobs) if (state, move) not in self.edges
-        ]
-        return Random(self.steps).choice(found) if found else None
+        left = self._untried(state)
+        return Random(self.steps).choice(left) if left else None
 
     def way_on(self, state: State) -> Move | None:
         """Return the first step to the nearest state with something left to try."""
@@ -89,12 +107,11 @@ class Coverage:
         queue: deque[tuple[State, Move | None]] = deque([(state, None)])
         while queue:
             here, first = queue.popleft()
-            for move in moves(_jobs_in(here)):
-                there = self.edges.get((here, move), here)
+            for move, there in self.ways.get(here, {}).items():
                 if there is None or there in seen:
                     continue
                 step = first or move
-                if self.untried(there, _jobs_in(there)):
+                if self._untried(there):
                     return step
                 seen.add(there)
                 queue.append((there, step))
@@ -181,38 +198,33 @@ class Walk:
         return self.pair.ref("handoff", found[0]) if found else "no-such-handoff"
 
 
-def walk_every_edge(setting: Setting, *, most_steps: int | None = None) -> Coverage:
+def walk_every_edge(
+    setting: Setting, *, most_jobs: int = MOST_JOBS, most_steps: int | None = None
+) -> Coverage:
     """
     Try every operation in every state; `Divergence` at the first difference.
 
     `most_steps` ends the walks early, for a run that has only so much time.
     """
-    coverage, walk = Coverage(), Walk(setting)
+    coverage, walk = Coverage(most_jobs), Walk(setting)
     coverage.walks = 1
     try:
         while most_steps is None or coverage.steps < most_steps:
-            state = walk.state()
-            move = None
+            state, move = walk.state(), None
             if state is not None:
-                number = _jobs_in(state)
-                move = coverage.untried(state, number) or coverage.way_on(state)
+                move = coverage.untried(state) or coverage.way_on(state)
             if state is None or move is None:
-                if coverage.untried((), 0) is None and coverage.way_on(()) is None:
+                if coverage.untried(()) is None and coverage.way_on(()) is None:
                     break
                 walk.pair.close()
                 walk = Walk(setting)
                 coverage.walks += 1
                 continue
             walk.take(move)
-            coverage.steps += 1
-            coverage.edges[state, move] = walk.state()
+            coverage.note(state, move, walk.state())
     finally:
         walk.pair.close()
     return coverage
-
-
-def _jobs_in(state: State) -> int:
-    return len(state)
 
 
 __all__ = ["Coverage", "Divergence", "Move", "moves", "walk_every_edge"]

@@ -118,6 +118,15 @@ class Ordering(SuiteBase):
             store.claim(limit)
         assert store.claim(0) == []
 
+    def test_of_one_due_time_the_job_made_first_is_first(self, bench: Bench) -> None:
+        """Rule O1: by the clock that was set back, and not by the id."""
+        store = bench.open()
+        second = store.enqueue("mail", scheduled_at=START_MS)
+        bench.clock.advance(-10)
+        first = store.enqueue("mail", scheduled_at=START_MS)
+        bench.clock.advance(20)
+        assert [each.job.id for each in store.claim(2)] == [first, second]
+
     def test_pages_of_a_listing_leave_nothing_out(self, bench: Bench) -> None:
         """Rule O2: several jobs of one moment, and a clock that was set back."""
         store = bench.open()
