@@ -46,6 +46,11 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"--job-report must end in .html or .json: {report}")
     if given is None and not report:
         return
+    if getattr(config.option, "dist", "no") != "no":
+        raise pytest.UsageError(
+            "--job-adapter and --job-report collect results in one process: leave out "
+            "-n of pytest-xdist"
+        )
     from jobfence.conformance.loading import NoAdapter, load  # noqa: PLC0415
     from jobfence.conformance.results import Results  # noqa: PLC0415
 

@@ -259,3 +259,12 @@ class Caps(SuiteBase):
             report = store.reconcile_active_concurrency()
         assert (report.candidate_count, report.repaired_count) == (0, 0)
         assert (report.repairs, report.repairs_truncated_count) == ((), 0)
+
+    def test_a_raised_cap_holds_from_the_next_claim(self, bench: Bench) -> None:
+        """Rules C0 and C3: before anybody has reconciled the queue's counter."""
+        store = bench.open(queues={"q": QueuePolicy(1)})
+        for each in range(2):
+            store.enqueue("mail", [each], queue="q")
+        assert len(store.claim(2)) == 1
+        raised = bench.open(queues={"q": QueuePolicy(2)})
+        assert len(raised.claim(2)) == 1

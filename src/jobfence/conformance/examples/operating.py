@@ -197,6 +197,20 @@ class Operating(SuiteBase):
         assert there(store, d.job.id).scheduled_at_ms == START_MS + 500
         assert there(store, c.job.id).attempts == 1
 
+    def test_one_stale_end_among_many_of_a_kind(self, bench: Bench) -> None:
+        """Rules T5 and M18: a batch is fenced job by job, however it is written."""
+        store = bench.open()
+        handoffs = [held(store, store.enqueue("mail", [each])) for each in range(12)]
+        lost = handoffs[5]
+        assert store.return_to_queue(lost.job.id, lost.handoff_id).accepted
+        again = held(store, lost.job.id)
+        answers, _ = store.settle([Settlement.complete(each) for each in handoffs])
+        assert [each.accepted for each in answers] == [
+            each is not lost for each in handoffs
+        ]
+        assert answers[5].stale
+        assert there(store, lost.job.id) == again.job
+
     def test_a_bad_option_of_a_settlement_writes_nothing(self, bench: Bench) -> None:
         """Rule T5."""
         store = bench.open()
