@@ -268,3 +268,15 @@ class Caps(SuiteBase):
         assert len(store.claim(2)) == 1
         raised = bench.open(queues={"q": QueuePolicy(2)})
         assert len(raised.claim(2)) == 1
+
+    def test_a_batch_takes_over_each_queue_s_own_policy(self, bench: Bench) -> None:
+        """Rules C8 and M13: jobs of two queues, claimed at once."""
+        store = bench.open()
+        ids = [store.enqueue("mail", queue=queue) for queue in ("a", "b")]
+        policies = {"a": QueuePolicy(1, 5), "b": QueuePolicy(2, 7)}
+        assert len(bench.open(queues=policies).claim(2)) == 2
+        found = [there(store, job_id) for job_id in ids]
+        assert [(job.priority, job.max_concurrency) for job in found] == [
+            (5, 1),
+            (7, 2),
+        ]
