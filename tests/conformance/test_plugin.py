@@ -161,3 +161,13 @@ def test_the_plugin_costs_other_runs_nothing(tmp_path: Path) -> None:
     )
     done = run("pytest", "-q", "-p", "no:cacheprovider", cwd=tmp_path)
     assert done.returncode == 0, done.stdout
+
+
+def test_several_processes_are_refused_for_a_report_would_miss_most(
+    tmp_path: Path,
+) -> None:
+    suite = ["--pyargs", "jobfence.conformance", "--job-adapter", "adapters:unfenced"]
+    done = run("pytest", *suite, "-n", "2", "-q", cwd=tmp_path)
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "leave out -n of pytest-xdist" in done.stderr
+    assert done.stdout == ""

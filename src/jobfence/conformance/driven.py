@@ -24,7 +24,9 @@ def forget() -> None:
 def edge(row: Transition) -> str:
     """Return the name of a row of the table."""
     source = "new" if row.source is None else row.source.value
-    return f"{row.name}: {source} → {row.dest.value}"
+    verb = row.trigger.value
+    name = verb if row.name == verb else f"{verb} ({row.name})"
+    return f"{name}: {source} → {row.dest.value}"
 
 
 def note(trigger: Trigger, status: JobStatus, row: Transition | None) -> None:
