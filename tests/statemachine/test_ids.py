@@ -71,6 +71,17 @@ def test_an_id_is_a_uuid_of_version_7_in_its_usual_spelling(now: int) -> None:
         assert made[19] in "89ab"
 
 
+def test_an_id_holds_all_of_its_random_bits_in_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("secrets.randbits", lambda bits: (1 << bits) - 1)
+    ids = TimeOrderedIds(ManualClock(1))
+    first, second = (uuid.UUID(ids()).int for _ in range(2))
+    head = 1 << 80 | 0x7 << 76
+    assert first == head | 0x7FF << 64 | 0b10 << 62 | (1 << 62) - 1
+    assert second == head | 0x800 << 64 | 0b10 << 62 | (1 << 32) - 1
+
+
 def test_ids_of_one_millisecond_do_not_follow_from_each_other() -> None:
     ids = TimeOrderedIds(ManualClock(1))
     numbers = [uuid.UUID(ids()).int for _ in range(1000)]
