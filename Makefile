@@ -38,9 +38,10 @@ test: $(VENV)/.installed-spec ## All tests, with coverage, on every database tha
 	@echo "state machine and store:"
 	$(PY) -m coverage report --include='$(CORE)' --fail-under=$(MIN_CORE_COVERAGE) --precision=1
 
-deep: $(VENV)/.installed-spec ## The stateful suite, races and soaks at length
-	HYPOTHESIS_PROFILE=deep $(PY) -m pytest model_tests $(ARGS)
+deep: $(VENV)/.installed-deep ## Suite, races, soaks and mutants at length, in under an hour; results go to docs/results
+	HYPOTHESIS_PROFILE=deep $(PY) -m pytest model_tests -m "deep or not deep" $(SHARED) $(ARGS)
 	$(PY) -m pytest tests -v -m deep $(ARGS)
+	$(PY) -m tools.mutation
 
 lint: $(VENV)/.installed-dev ## Format, lint and import contracts
 	$(VENV)/bin/ruff format --check .
@@ -99,6 +100,10 @@ $(VENV)/.installed-dev: $(VENV)/.made pyproject.toml constraints.txt
 	@echo "Installing jobfence and its development tools into $(VENV)"
 	@$(PIP) --constraint constraints.txt --editable '.[all]' --group dev
 	@touch $(VENV)/.installed-demo $@
+
+$(VENV)/.installed-deep: $(VENV)/.installed-spec
+	@$(PIP) --constraint constraints.txt --group mutation
+	@touch $@
 
 $(VENV)/.installed-spec: $(VENV)/.installed-dev spec/requirements.txt
 	@$(PIP) --no-deps --require-hashes --requirement spec/requirements.txt

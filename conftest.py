@@ -25,7 +25,7 @@ settings.register_profile(
 settings.register_profile(
     "deep",
     deadline=None,
-    max_examples=2000,
+    max_examples=600,
     stateful_step_count=100,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
