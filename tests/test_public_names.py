@@ -84,3 +84,22 @@ def test_sqlite_needs_no_extra() -> None:
         "print(found[JobStatus.COMPLETED])\n"
     )
     assert ran(code) == "1"
+
+
+def test_the_async_store_names_the_extra_that_it_lacks() -> None:
+    code = (
+        "import sys\n"
+        "sys.modules['greenlet'] = None\n"
+        "from jobfence import MissingDriver, SqlJobStore\n"
+        "try:\n"
+        "    from jobfence import AsyncSqlJobStore\n"
+        "except MissingDriver as error:\n"
+        "    print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == (
+        "AsyncSqlJobStore needs the driver greenlet, which is not installed; "
+        "pip install 'jobfence[async]'\n"
+    )

@@ -165,7 +165,7 @@ class StoreUnavailable(JobfenceError):
 
 
 class MissingDriver(JobfenceError, ImportError):
-    """The URL needs a database driver that is not installed."""
+    """What `url` names needs a library that is not installed; `extra` brings it."""
 
     def __init__(self, url: str, driver: str, extra: str) -> None:
         url = _without_password(url)

@@ -8,6 +8,8 @@ store does not import SQLAlchemy.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from jobfence.statemachine.errors import MissingDriver
+
 if TYPE_CHECKING:
     from jobfence.store.contract import JobStore, TransactionalStore
     from jobfence.store.memory import MemoryJobStore
@@ -36,4 +38,9 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> object:
         if name not in _WHERE:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module(_WHERE[name]), name)
+        try:
+            return getattr(import_module(_WHERE[name]), name)
+        except ImportError as error:
+            if "greenlet" not in str(error):
+                raise
+            raise MissingDriver(name, "greenlet", "async") from error
