@@ -100,7 +100,7 @@ def test_an_engine_runs_the_mutant_and_then_the_statement_again() -> None:
         with swapper.noting() as seen:
             assert connection.execute(statement).all() == []
             assert list(seen) == ["SELECT 7 WHERE 1 > 2"]
-        with swapper.mutated([(whole.shape, whole.change)]):
+        with swapper.mutated([(whole.family, whole.change)]):
             assert connection.execute(statement).all() == [(7,)]
         assert connection.execute(statement).all() == []
         swapper.allow(-1)
