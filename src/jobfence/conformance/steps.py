@@ -227,4 +227,4 @@ def walk_every_edge(
     return coverage
 
 
-__all__ = ["Coverage", "Divergence", "Move", "moves", "walk_every_edge"]
+__all__ = ["Coverage", "Divergence", "Move", "Setting", "moves", "walk_every_edge"]

@@ -230,6 +230,18 @@ class Caps(SuiteBase):
         assert there(plain, ids[0]).concurrency_key == "queue:builds"
         assert len(plain.claim(5)) == 1
 
+    def test_policies_given_become_the_instance_s_own(self, bench: Bench) -> None:
+        """Rule C7: also of one that was opened without any opinion."""
+        store = bench.open()
+        store.reconcile_queue_policies({"builds": QueuePolicy(1)})
+        bench.open(queues={}).reconcile_queue_policies()
+        ids = [store.enqueue("mail", queue="builds") for _ in range(2)]
+        assert there(store, ids[0]).concurrency_key == "queue:builds"
+        assert len(store.claim(5)) == 1
+        bench.open(queues={}).reconcile_queue_policies()
+        store.reconcile_queue_policies()
+        assert there(store, ids[1]).concurrency_key == "queue:builds"
+
     def test_queues_not_named_are_released_unless_told(self, bench: Bench) -> None:
         """Rule C7: several services on one database."""
         store = bench.open()
