@@ -144,7 +144,7 @@ def _survivors(known: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     )
     for reason in dict.fromkeys(reason for reason, _ in reasons):
         yield ""
-        yield f"**{reason}**"
+        yield f"**{reason or 'Not judged yet: the gate fails for these.'}**"
         yield ""
         for one in known:
             name = one["database"].split()[0]

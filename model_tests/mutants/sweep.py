@@ -164,15 +164,15 @@ def _some(checks: Sequence[Killer]) -> tuple[list[Killer], list[Killer]]:
     """
     Split checks into those that are tried first, and others.
 
-    Of checks that execute the very same statements some are enough: those of the
-    matrix differ in a status and an id.
+    Of those of the matrix that execute the very same statements some are enough: they
+    differ in a status and an id.
     """
     some: list[Killer] = []
     rest: list[Killer] = []
     alike = Counter[frozenset[str]]()
     for each in checks:
         alike[each.families] += 1
-        if alike[each.families] <= _ENOUGH:
+        if each.layer == "examples" or alike[each.families] <= _ENOUGH:
             (some if len(some) < _SOME else rest).append(each)
     return some, rest
 

@@ -90,6 +90,16 @@ class Operating(SuiteBase):
         assert store.claim(5) == []
 
     @requires(Capability.PAUSE)
+    def test_resuming_one_queue_leaves_another_paused(self, bench: Bench) -> None:
+        """Rule R4."""
+        store = bench.open()
+        ids = [store.enqueue("mail", queue=queue) for queue in ("a", "b")]
+        store.pause_queue("a")
+        store.pause_queue("b")
+        store.resume_queue("a")
+        assert [each.job.id for each in store.claim(5)] == ids[:1]
+
+    @requires(Capability.PAUSE)
     def test_a_paused_queue_is_not_claimed_from(self, bench: Bench) -> None:
         """Rules R4, O1: durable, also for another instance; acknowledging goes on."""
         store = bench.open()
