@@ -112,7 +112,7 @@ def _table(known: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield (
         "| database | on | jobfence, Python | cores | statements | mutants | "
         + " | ".join(f"found by {layer}" for layer in LAYERS)
-        + " | survived, with a reason | seconds |"
+        + " | survived | seconds |"
     )
     yield "|---" * (8 + len(LAYERS)) + "|"
     for each in known:
