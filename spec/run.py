@@ -179,14 +179,16 @@ def _examples(tools: Toolchain, catalogue: Catalogue) -> int:
 
 
 def _guards(tools: Toolchain, catalogue: Catalogue, *, fences: bool) -> int:
-    from reader.report import COLUMNS, reader_table  # noqa: PLC0415  needs jobfence
+    from reader.page import head, line, unnoticed, write  # noqa: PLC0415
+    from reader.report import reader_table  # noqa: PLC0415  needs jobfence
 
-    unnoticed = 0
-    print(f"| left out | {' | '.join(COLUMNS)} |\n|{'---|' * (len(COLUMNS) + 1)}")
-    for left_out, *said in reader_table(tools, catalogue, fences=fences):
-        unnoticed += set(said) == {"-"}
-        print(f"| {left_out} | {' | '.join(said)} |", flush=True)
-    return 1 if unnoticed else 0
+    print(head())
+    found = []
+    for said in reader_table(tools, catalogue, fences=fences):
+        found.append(said)
+        print(line(said), flush=True)
+    write(SPEC / "README.md", found, fences=fences)
+    return 1 if any(map(unnoticed, found)) else 0
 
 
 def _equality(tools: Toolchain, catalogue: Catalogue) -> int:

@@ -11,7 +11,6 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final
 
 from equality.graph import Graph, read_dump
 from equality.report import SLICES
@@ -22,12 +21,11 @@ from runner.toolchain import Toolchain
 
 from reader.asked import PREFIX
 from reader.change import Change, changes
+from reader.page import NOBODY
 
-COLUMNS: Final = ("TLC", "z3", "graph equality", "trace replay", "conformance suite")
 _COMPARING = ("lifecycle", "rows-1job-scheduled", "rows-2jobs")
 _TIMEOUT_S = 900.0
-_SUITE = ("model_tests/test_memory.py", "model_tests/test_sql.py")
-_NOBODY = "-"
+_SUITE = ("model_tests/test_sql.py", "-k", "SQLite")
 
 
 class Reader:
@@ -65,12 +63,12 @@ class Reader:
 
     def _tlc(self, change: Change) -> str:
         if change.kind == "fence":
-            return _NOBODY
+            return NOBODY
         rows = change.rows()
         if rows is None:
             return "rows not generated: two cannot be told apart"
         found = [_checked(self._tools, model, rows) for model in self._models]
-        return ", ".join(each for each in found if each) or _NOBODY
+        return ", ".join(each for each in found if each) or NOBODY
 
 
 def _checked(tools: Toolchain, model: Model, rows: str) -> str | None:
@@ -104,26 +102,26 @@ def _asked(folder: Path, *what: str) -> str:
     done = _python("-m", "reader.asked", *what, package=folder)
     if done.returncode != 0:
         return f"{done.stderr.splitlines()[-1]}"
-    return done.stdout.strip() or _NOBODY
+    return done.stdout.strip() or NOBODY
 
 
 def _trace(folder: Path) -> str:
     """Let the changed store work, and the sound package judge what it did."""
     url = f"sqlite:///{folder / 'work.db'}"
     said = _asked(folder, "work", url)
-    if said != _NOBODY:
+    if said != NOBODY:
         return said
     audit = ("-m", "jobfence", "audit", "--url", url, "--table-prefix", PREFIX)
     done = _python(*audit, "--json", package=None)
     found = json.loads(done.stdout)["impossible"]
-    return _NOBODY if found is None else f"{found['rule']} at {found['action']}"
+    return NOBODY if found is None else f"{found['rule']} at {found['action']}"
 
 
 def _suite(folder: Path) -> str:
-    """Run the suite on the changed stores: in memory, and on SQLite."""
+    """Run the suite on the changed store, on SQLite; its model is changed as well."""
     report = folder / "report.json"
     done = _python(
-        *("-m", "pytest", *_SUITE, "-k", "Memory or SQLite", "--maxfail=1"),
+        *("-m", "pytest", *_SUITE, "--maxfail=1"),
         *("-q", "--tb=no", "-p", "no:cacheprovider", "--job-report", str(report)),
         package=folder,
     )
@@ -132,7 +130,7 @@ def _suite(folder: Path) -> str:
     tests = json.loads(report.read_text())["tests"]
     failed = [each for each in tests if each["outcome"] == "failed"]
     if not failed:
-        return _NOBODY
+        return NOBODY
     rules = ", ".join(failed[0]["rules"])
     return f"{rules}: `{failed[0]['name'].partition('[')[0]}`"
 

@@ -13,6 +13,7 @@ from equality.explore import explore
 from equality.slices import read_slice
 from reader import asked
 from reader.change import Change, changes
+from reader.page import line, unnoticed, write
 from runner.catalogue import SPEC
 
 from jobfence.statemachine.diagram import tla_module
@@ -107,3 +108,31 @@ def test_z3_names_the_property_and_the_row(tmp_path: Path) -> None:
     (said,) = in_copy(tmp_path, "-m", "reader.asked", "induction")
 
     assert said == "`FenceStrict` by recover/retry from handed_off"
+
+
+def test_the_table_is_written_into_its_place_and_nowhere_else(tmp_path: Path) -> None:
+    page = tmp_path / "README.md"
+    page.write_text("a\n<!-- made: guards -->\nold\n<!-- /made -->\nb\n")
+    said = ("M10 wake/wake without guard future", "-", "z", "-", "-", "-")
+
+    write(page, [said], fences=False)
+
+    kept = page.read_text()
+    assert kept.startswith("a\n<!-- made: guards -->\n\n| left out | TLC |")
+    assert kept.endswith(f"{line(said)}\n\n<!-- /made -->\nb\n")
+    assert "old" not in kept
+    with pytest.raises(ValueError, match="0 places are marked 'made: fences'"):
+        write(page, [said], fences=True)
+
+
+def test_a_change_that_nobody_notices_is_known() -> None:
+    assert unnoticed(("what", *"-----"))
+    assert not unnoticed(("what", *"--x--"))
+
+
+def test_the_readme_has_a_line_for_every_guard_and_each_is_noticed() -> None:
+    readme = (SPEC / "README.md").read_text()
+    table = readme.partition("<!-- made: guards -->")[2].partition("<!-- /made")[0]
+    rows = [row.strip("| ").split(" | ") for row in table.strip().splitlines()[2:]]
+    assert [row[0] for row in rows] == [str(each) for each in changes(fences=False)]
+    assert [row[0] for row in rows if unnoticed(row)] == []
