@@ -1,8 +1,9 @@
 """
 Bringing a journal in order, without any clock.
 
-A row's revisions follow one another, and the entries of one transaction happened
-together: that is a partial order of transactions. Any order that keeps to it is as good
+A row's revisions follow one another, the entries of one transaction happened together,
+and an owner is detached while it is held (`detaching.py`): that is a partial order of
+transactions. Any order that keeps to it is as good
 as any other, for what it leaves open touched nothing in common. A revision that is
 missing, or there twice, is a write that was not noted; a cycle is a lock that was not
 held.
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TypeAlias
 
+from jobfence.conformance.trace.detaching import detachments
 from jobfence.conformance.trace.entries import Entry
 from jobfence.conformance.trace.verdict import JOURNAL, Refused
 from jobfence.store.notes import Entity
@@ -83,14 +85,20 @@ def in_order(
         chain.sort(key=lambda each: each.rev)
         gaps.update(_gaps(chain, late=late))
         for former, latter in pairwise(chain):
-            if former.tx != latter.tx:
-                nodes[former.tx].after.append(latter.tx)
-                nodes[latter.tx].waits_for += 1
+            _follow(nodes, former.tx, latter.tx)
+    for earlier, later in detachments(chains):
+        _follow(nodes, earlier, later)
     for node in nodes.values():
         node.entries.sort(key=lambda each: (_RANK.get(each.entity, 0), *place(each)))
     done = _sorted(nodes, prefer)
     stuck = [each for node in nodes.values() if node.waits_for for each in node.entries]
     return Order(done, gaps, stuck)
+
+
+def _follow(nodes: Mapping[str, _Node], earlier: str, later: str) -> None:
+    if earlier != later:
+        nodes[earlier].after.append(later)
+        nodes[later].waits_for += 1
 
 
 def _sorted(

@@ -369,6 +369,26 @@ def test_nothing_is_noted_for_what_is_only_read(store: SqlJobStore) -> None:
     assert len(entries_of(store)) == before
 
 
+@pytest.mark.parametrize("end", ["complete", "return_to_queue", "reschedule", "fail"])
+def test_a_running_owner_may_be_replaced_and_leave_within_one_millisecond(
+    store: SqlJobStore, end: str
+) -> None:
+    """The replacement reads the owner and does not write it: no revision says when."""
+    for _ in range(20):
+        outcome = store.replace_scheduled("k", "w", max_retries=3)
+        handoff = store.claim_job(outcome.job_id)
+        assert handoff is not None
+        store.replace_scheduled("k", "w")
+        more = {"fail": ["boom"], "reschedule": []}.get(end, [])
+        kwargs = {"delay_ms": 0} if end == "reschedule" else {}
+        getattr(store, end)(outcome.job_id, handoff.handoff_id, *more, **kwargs)
+        again = store.claim_job(outcome.job_id)
+        if again is not None:
+            assert store.complete(outcome.job_id, again.handoff_id).accepted
+        store.cancel_scheduled("k")
+    assert_possible(store)
+
+
 def test_a_journal_whose_rows_are_deleted_begins_again(
     store: SqlJobStore, world: World
 ) -> None:
