@@ -46,6 +46,7 @@ class _Blocking:
         self._store = store
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._beginning = threading.Lock()
 
     def __getattr__(self, name: str) -> object:
         found = getattr(self._store, name)
@@ -76,11 +77,13 @@ class _Blocking:
         return asyncio.run_coroutine_threadsafe(run(), self._running()).result()
 
     def _running(self) -> asyncio.AbstractEventLoop:
-        if self._loop is None:
-            self._loop = asyncio.new_event_loop()
-            self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-            self._thread.start()
-        return self._loop
+        with self._beginning:  # callers at once get one loop
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                run = self._loop.run_forever
+                self._thread = threading.Thread(target=run, daemon=True)
+                self._thread.start()
+            return self._loop
 
     def close(self) -> None:
         """Close the store, then end the loop; a later call begins a new one."""

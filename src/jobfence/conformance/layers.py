@@ -20,6 +20,7 @@ from jobfence.conformance.examples.joining import Joining
 from jobfence.conformance.examples.mending import Mending
 from jobfence.conformance.examples.operating import Operating
 from jobfence.conformance.examples.ordering import Ordering
+from jobfence.conformance.examples.racing import Racing
 from jobfence.conformance.examples.recovering import Recovering
 from jobfence.conformance.examples.schedules import Schedules
 from jobfence.conformance.matrix import Matrix
@@ -37,6 +38,7 @@ EXAMPLES: tuple[type[SuiteBase], ...] = (
     Operating,
     Joining,
     Awaiting,
+    Racing,
 )
 
 

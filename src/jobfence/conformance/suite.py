@@ -9,6 +9,7 @@ from jobfence.conformance.examples.joining import Joining
 from jobfence.conformance.examples.mending import Mending
 from jobfence.conformance.examples.operating import Operating
 from jobfence.conformance.examples.ordering import Ordering
+from jobfence.conformance.examples.racing import Racing
 from jobfence.conformance.examples.recovering import Recovering
 from jobfence.conformance.examples.schedules import Schedules
 from jobfence.conformance.matrix import Matrix
@@ -28,6 +29,7 @@ class JobStoreSuite(
     Operating,
     Joining,
     Awaiting,
+    Racing,
     Stateful,
 ):
     """Subclass this, write `open_store`, and run pytest."""

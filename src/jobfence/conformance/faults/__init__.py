@@ -13,6 +13,7 @@ from jobfence.conformance.faults import (
     leases,
     operations,
     order,
+    races,
     schedules,
     values,
 )
@@ -28,6 +29,7 @@ _MODULES = (
     leases,
     operations,
     order,
+    races,
     schedules,
     values,
 )

@@ -1,0 +1,86 @@
+"""Calls at once, as well as threads of one process can make them."""
+
+import sys
+import threading
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeVar, cast
+
+from jobfence.statemachine.errors import RetryableError
+from jobfence.store.contract import JobStore
+
+THREADS = 6
+SWITCH_S = 1e-5
+_TRIES = 20
+_PATIENCE_S = 60.0
+Answer = TypeVar("Answer")
+
+
+def race(
+    stores: Sequence[JobStore], work: Callable[[JobStore], Answer]
+) -> list[Answer]:
+    """
+    Do the work in several threads that begin together, on these instances in turn.
+
+    A call that a store wants repeated (T2) is repeated. An error of any thread is raised.
+    """
+    begin = threading.Barrier(THREADS, timeout=_PATIENCE_S)
+    answers: list[Answer] = []
+    errors: list[Exception] = []
+
+    def run(store: JobStore) -> None:
+        try:
+            begin.wait()
+            answers.append(work(cast("JobStore", _Patient(store))))
+        except Exception as error:  # noqa: BLE001  raised again below
+            errors.append(error)
+
+    threads = [
+        threading.Thread(target=run, args=(stores[number % len(stores)],), daemon=True)
+        for number in range(THREADS)
+    ]
+    with _switching_often():
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join(_PATIENCE_S)
+    assert not any(each.is_alive() for each in threads), (
+        f"calls at once wait for each other: no answer after {_PATIENCE_S:.0f} s"
+    )
+    if errors:
+        raise AssertionError(
+            f"T2: of {THREADS} callers at once {len(errors)} got an error, the first "
+            f"{type(errors[0]).__name__}: {errors[0]}"
+        ) from errors[0]
+    return answers
+
+
+class _Patient:
+    """Repeats each call for as long as the store asks for that."""
+
+    def __init__(self, store: JobStore) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Callable[..., object]:
+        method: Callable[..., object] = getattr(self._store, name)
+
+        def call(*args: object, **kwargs: object) -> object:
+            for _ in range(_TRIES):
+                try:
+                    return method(*args, **kwargs)
+                except RetryableError:
+                    pass
+            return method(*args, **kwargs)
+
+        return call
+
+
+@contextmanager
+def _switching_often() -> Iterator[None]:
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_S)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(usual)
