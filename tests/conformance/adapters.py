@@ -29,3 +29,11 @@ class Unfenced(MemoryJobStore):
 
 def unfenced(namespace: str, **settings: Any) -> MemoryJobStore:
     return Unfenced(data=model.data(namespace), **settings)
+
+
+class Half(MemoryJobStore):
+    prune_terminal = None  # type: ignore[assignment]
+
+
+def half(namespace: str, **settings: Any) -> MemoryJobStore:
+    return Half(data=model.data(namespace), **settings)

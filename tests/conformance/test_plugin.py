@@ -1,5 +1,4 @@
 import json
-import os
 import subprocess
 import sys
 
@@ -8,20 +7,9 @@ from pathlib import Path
 import pytest
 
 from jobfence.statemachine.table import TABLE
+from tests.conformance.support import run
 
-HERE = Path(__file__).parent
 FAST = ["-k", "acknowledgement or paused or drifted"]
-
-
-def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", *arguments],
-        cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(HERE)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 @pytest.fixture(scope="module")

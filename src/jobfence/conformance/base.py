@@ -11,6 +11,7 @@ import pytest
 
 from jobfence.conformance.bench import Backdoor, Bench
 from jobfence.conformance.capabilities import ALL, Capability, needed_by, reason_for
+from jobfence.conformance.whole import Finished, missing_parts
 from jobfence.statemachine.clock import ManualClock
 from jobfence.statemachine.policy import QueuePolicy
 from jobfence.statemachine.retry import RetryPolicy
@@ -78,6 +79,13 @@ class SuiteBase:
         yield name
         cls().drop_namespace(name)
 
+    @pytest.fixture(scope="class")
+    @classmethod
+    def _finished(cls, namespace: str) -> Finished:
+        """Look once for what is not there at all."""
+        suite = cls()
+        return Finished(missing_parts(suite.open_store, namespace, suite.capabilities))
+
     @pytest.fixture
     def bench(self, namespace: str) -> Iterator[Bench]:
         """Give a test its bench; close its stores, and check the data it leaves."""
@@ -91,8 +99,9 @@ class SuiteBase:
             bench.close_all()
 
     @pytest.fixture(autouse=True)
-    def _declared(self, request: pytest.FixtureRequest) -> None:
+    def _declared(self, request: pytest.FixtureRequest, _finished: Finished) -> None:
         """Expect a test of a capability that is declared missing to fail."""
+        _finished.check()
         for each in needed_by(request.function):
             if each not in self.capabilities:
                 reason = f"{each}: {reason_for(self.capabilities, each)}"

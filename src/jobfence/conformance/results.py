@@ -16,6 +16,7 @@ from jobfence.conformance.base import SuiteBase
 from jobfence.conformance.capabilities import ALL, Capability, needed_by, reason_for
 from jobfence.conformance.seeded import Seeded
 from jobfence.conformance.stateful.comparing import Divergence
+from jobfence.conformance.whole import UNFINISHED
 
 _RULE = re.compile(r"\b([MECKOBLRST]\d{1,2}b?)\b")
 _RANGE = re.compile(r"\b([MECKOBLRST])(\d{1,2})b?-\1(\d{1,2})b?\b")
@@ -132,7 +133,7 @@ class Results:
         for name, failed in self.faults().items():
             first = failed[0]
             times = f" and {len(failed) - 1} more like it" if failed[1:] else ""
-            yield f"{', '.join(first.rules)}: {name}{times}"
+            yield ": ".join([*filter(None, [", ".join(first.rules)]), f"{name}{times}"])
             said = first.says.splitlines()
             yield from (f"    {line}" for line in said[:_SHOWN_LINES])
             if len(said) > _SHOWN_LINES:
@@ -218,10 +219,12 @@ def _result(
     says = _says(error, report)
     if named := _NAMED.match(says):
         rules = (named[1],)
+    if unfinished := str(error).startswith(UNFINISHED):
+        says = str(error).removeprefix(UNFINISHED).strip()
     return Result(
-        name=item.name,
+        name=UNFINISHED if unfinished else item.name,
         layer=_layer(test),
-        rules=rules,
+        rules=() if unfinished else rules,
         cases=tuple(_CASE.findall(doc)),
         outcome=_outcome(report),
         seconds=call.duration,

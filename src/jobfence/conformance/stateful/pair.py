@@ -1,6 +1,7 @@
 """A store and the model under one clock: actions go to both, and are remembered."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from jobfence.conformance.bench import LEASE_MS, Backdoor, StoreFactory
@@ -10,7 +11,13 @@ from jobfence.conformance.model import Model
 from jobfence.conformance.rules import RULES_OF
 from jobfence.conformance.sometimes import met, note_call
 from jobfence.conformance.stateful import drawing as draw
-from jobfence.conformance.stateful.comparing import Divergence, Step, compare
+from jobfence.conformance.stateful.comparing import (
+    Difference,
+    Divergence,
+    Step,
+    compare,
+    shorten,
+)
 from jobfence.conformance.stateful.twins import (
     Read,
     Ref,
@@ -160,7 +167,8 @@ class Pair:
         note_call(method, expected)
         if method == "claim" and self._cap_refused(expected, action.args):
             met("a cap refused inside a batch")
-        seen = store.call(who, method, action.args, action.kwargs or {})
+        with self._raising(RULES_OF[method], expected):
+            seen = store.call(who, method, action.args, action.kwargs or {})
         self._agree(RULES_OF[method], expected, seen)
         self._agree(
             "T3",
@@ -180,6 +188,16 @@ class Pair:
             for job in self.model.list_jobs(status=JobStatus.QUEUED)
         )
 
+    @contextmanager
+    def _raising(self, rules: str, expected: object) -> Iterator[None]:
+        """Take an error that the contract does not know for another answer."""
+        try:
+            yield
+        except Exception as problem:
+            told = f"{type(problem).__name__}: {problem}"
+            found = [Difference("the answer", shorten(expected), told)]
+            raise Divergence(rules, self._steps, found, self.script) from problem
+
     def _agree(self, rules: str, expected: object, seen: object) -> None:
         if found := compare(expected, seen):
             raise Divergence(rules, self._steps, found, self.script)
@@ -197,8 +215,12 @@ class Pair:
         if not everything:
             always, rest = reads[:1], reads[1:]
             reads = [*always, rest[turn % len(rest)]]
-        expected, seen = (each.state(self._reader, reads) for each in self._sides)
-        self._agree(f"{RULES_OF[self._last]} (the state afterwards)", expected, seen)
+        model, store = self._sides
+        expected = model.state(self._reader, reads)
+        rules = f"{RULES_OF[self._last]} (the state afterwards)"
+        with self._raising(rules, "jobs and what is read of them"):
+            seen = store.state(self._reader, reads)
+        self._agree(rules, expected, seen)
         door = self.setting.backdoor
         if door is not None and self.has(Capability.COUNTER_ROWS):
             own = self._model.open_backdoor(self.setting.namespace)
