@@ -11,8 +11,12 @@ from jobfence.conformance.stateful.pair import Action, Pair, Setting
 from jobfence.conformance.stateful.shortening import shorten
 from jobfence.statemachine.errors import InvalidOption
 from jobfence.store import MemoryJobStore
+from jobfence.store.memory.data import MemoryData
 
 BAD = Action(0, "enqueue", (), {"name": "mail", "scheduled_at": 1.5})
+
+
+DATA = MemoryData()
 
 
 class TakesAnyTime(MemoryJobStore):
@@ -24,7 +28,7 @@ class TakesAnyTime(MemoryJobStore):
 
 
 def takes_any_time(namespace: str, **settings: Any) -> MemoryJobStore:
-    return TakesAnyTime(**settings)
+    return TakesAnyTime(data=DATA, **settings)
 
 
 def found_by(setting: Setting, *actions: Action) -> Divergence:

@@ -23,7 +23,7 @@ _RANGE = re.compile(r"\b([MECKOBLRST])(\d{1,2})b?-\1(\d{1,2})b?\b")
 _CASE = re.compile(r"\b([AF]\d{1,3})\b")
 # How the suite's own messages begin, such as "M18: a stale …".
 _NAMED = re.compile(r"(?:AssertionError: )?([MECKOBLRST]\d{0,2}b?):")
-_SHOWN_LINES = 16
+_SHOWN_LINES = 8  # at each end
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +134,7 @@ class Results:
             first = failed[0]
             times = f" and {len(failed) - 1} more like it" if failed[1:] else ""
             yield ": ".join([*filter(None, [", ".join(first.rules)]), f"{name}{times}"])
-            said = first.says.splitlines()
-            yield from (f"    {line}" for line in said[:_SHOWN_LINES])
-            if len(said) > _SHOWN_LINES:
-                yield f"    … {len(said) - _SHOWN_LINES} more lines"
+            yield from (f"    {line}" for line in _middle_cut(first.says.splitlines()))
         if self.seeded:
             lost = [name for name, found in self.seeded.items() if not found]
             told = f": {', '.join(lost)}" if lost else ""
@@ -175,6 +172,18 @@ class Results:
             "rules": self.rules(),
             "tests": [_as_json(each) for each in self.found.values()],
         }
+
+
+def _middle_cut(lines: list[str]) -> list[str]:
+    """Keep the beginning, and the end: there it says what was expected and seen."""
+    left = len(lines) - 2 * _SHOWN_LINES
+    if left <= 1:
+        return lines
+    return [
+        *lines[:_SHOWN_LINES],
+        f"… {left} more lines",
+        *lines[-_SHOWN_LINES:],
+    ]
 
 
 def _as_json(result: Result) -> dict[str, Any]:
@@ -245,7 +254,7 @@ def _says(error: BaseException | None, report: pytest.TestReport) -> str:
     if error is None or report.passed:
         return ""
     if isinstance(error, Divergence):
-        return str(error)
+        return error.told
     if report.skipped:
         return str(error)
     crash = getattr(report.longrepr, "reprcrash", None)

@@ -1,4 +1,6 @@
-"""Which rules speak about which method: a failure names them."""
+"""Which rules speak about what differs, or else about the method that was called."""
+
+import re
 
 RULES_OF = {
     "open": "S1",
@@ -35,3 +37,62 @@ RULES_OF = {
     "resume_queue": "R4",
     "prune_terminal": "R1",
 }
+
+# Where only some rules say what a column or a read must be, a failure names these.
+_OF_COLUMN = {
+    "args": "E2",
+    "kwargs": "E2",
+    "attempts": "M17",
+    "handoffs": "M2",
+    "handoff_id": "M16",
+    "worker_id": "M16",
+    "handed_off_at_ms": "M16",
+    "lease_expires_at_ms": "L1, M16",
+    "last_handoff_id": "M18, M19",
+    "last_worker_id": "M19",
+    "last_handed_off_at_ms": "M19",
+    "last_error": "B3",
+    "concurrency_key": "C2, C8",
+    "max_concurrency": "C2, C8",
+    "schedule_key": "K2",
+    "schedule_order": "K3",
+    "cancel_requested": "M14",
+    "origin_id": "R5",
+    "previous_job_id": "K1",
+    "previous_status": "K1",
+    "result": "M18",
+}
+_OF_READ = {
+    "next_available": "O1, C4",
+    "next_scheduled": "O2",
+    "counts": "R2",
+    "queue_stats": "R2",
+    "scheduled_job": "K2",
+}
+
+
+def rules_of(method: str, where: str) -> str:
+    """Return the rules about a place that differs after a method was called."""
+    column = re.search(r"\w*$", where)
+    if column is not None and (found := _OF_COLUMN.get(column[0])):
+        return found
+    read = re.match(r"\w*", where)
+    if read is not None and (found := _OF_READ.get(read[0])):
+        return found
+    if method in ("claim", "settle") and where.endswith(".job.id"):
+        return "O1"  # another job than the one whose turn it was
+    return RULES_OF[method]
+
+
+def rules_of_slots(expected: object, seen: object) -> str | None:
+    """Return the rules of caps if more or fewer jobs with a key were handed off."""
+    return None if _slots(expected) == _slots(seen) else "C4, C6"
+
+
+def _slots(answer: object) -> int:
+    handoffs = answer if isinstance(answer, list) else [answer]
+    return sum(
+        each["job"]["concurrency_key"] is not None
+        for each in handoffs
+        if isinstance(each, dict) and each.get("is") == "Handoff"
+    )

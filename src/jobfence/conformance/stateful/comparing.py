@@ -1,5 +1,7 @@
 """Plain values compared, and differences said in few words."""
 
+import re
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -29,12 +31,22 @@ class Difference:
     expected: str
     seen: str
 
+    @property
+    def column(self) -> str | None:
+        """The column of a job in which they differ, if that is the place."""
+        found = re.fullmatch(r"jobs\[.*\]\.(\w+)", self.where)
+        return None if found is None else found[1]
+
     def __str__(self) -> str:
         return f"{self.where}: expected {self.expected}, seen {self.seen}"
 
 
 class Divergence(AssertionError):
-    """The store did something else than the model; `steps` is how it came there."""
+    """
+    The store did something else than the model; `steps` is how it came there.
+
+    `told` is all of it but the rules.
+    """
 
     def __init__(
         self,
@@ -53,9 +65,15 @@ class Divergence(AssertionError):
         lines += [f"  {each}" for each in self.differences[:_MOST_SHOWN]]
         more = len(self.differences) - _MOST_SHOWN
         lines += [f"  and {more} more"] if more > 0 else []
-        super().__init__(
-            f"{rules}: the store differs from the model\n" + "\n".join(lines)
-        )
+        self.told = "the store differs from the model\n" + "\n".join(lines)
+        super().__init__(f"{rules}: {self.told}")
+
+    def is_like(self, other: "Divergence") -> bool:
+        """Whether it is about the same thing, wherever it was seen first."""
+        if self.rules == other.rules:
+            return True
+        column, others = self.differences[0].column, other.differences[0].column
+        return column is not None and column == others
 
 
 _MOST_SHOWN = 6

@@ -8,7 +8,7 @@ from jobfence.conformance.bench import LEASE_MS, Backdoor, StoreFactory
 from jobfence.conformance.blocking import blocking
 from jobfence.conformance.capabilities import ALL, Capability
 from jobfence.conformance.model import Model
-from jobfence.conformance.rules import RULES_OF
+from jobfence.conformance.rules import RULES_OF, rules_of, rules_of_slots
 from jobfence.conformance.sometimes import met, note_call
 from jobfence.conformance.stateful import drawing as draw
 from jobfence.conformance.stateful.comparing import (
@@ -167,13 +167,13 @@ class Pair:
         note_call(method, expected)
         if method == "claim" and self._cap_refused(expected, action.args):
             met("a cap refused inside a batch")
-        with self._raising(RULES_OF[method], expected):
+        with self._raising(expected):
             seen = store.call(who, method, action.args, action.kwargs or {})
-        self._agree(RULES_OF[method], expected, seen)
+        self._agree(expected, seen, rules_of_slots(expected, seen))
         self._agree(
-            "T3",
             {"a listener was called": model.wakes[who] > before[0]},
             {"a listener was called": store.wakes[who] > before[1]},
+            "T3",
         )
         return expected
 
@@ -189,17 +189,19 @@ class Pair:
         )
 
     @contextmanager
-    def _raising(self, rules: str, expected: object) -> Iterator[None]:
+    def _raising(self, expected: object) -> Iterator[None]:
         """Take an error that the contract does not know for another answer."""
         try:
             yield
         except Exception as problem:
             told = f"{type(problem).__name__}: {problem}"
             found = [Difference("the answer", shorten(expected), told)]
+            rules = RULES_OF[self._last]
             raise Divergence(rules, self._steps, found, self.script) from problem
 
-    def _agree(self, rules: str, expected: object, seen: object) -> None:
+    def _agree(self, expected: object, seen: object, rules: str | None = None) -> None:
         if found := compare(expected, seen):
+            rules = rules or rules_of(self._last, found[0].where)
             raise Divergence(rules, self._steps, found, self.script)
 
     def check(self, *, everything: bool = True) -> None:
@@ -217,17 +219,16 @@ class Pair:
             reads = [*always, rest[turn % len(rest)]]
         model, store = self._sides
         expected = model.state(self._reader, reads)
-        rules = f"{RULES_OF[self._last]} (the state afterwards)"
-        with self._raising(rules, "jobs and what is read of them"):
+        with self._raising("jobs and what is read of them"):
             seen = store.state(self._reader, reads)
-        self._agree(rules, expected, seen)
+        self._agree(expected, seen)
         door = self.setting.backdoor
         if door is not None and self.has(Capability.COUNTER_ROWS):
             own = self._model.open_backdoor(self.setting.namespace)
             self._agree(
-                "C1, C5 (the counters)",
                 {repr(key): list(row) for key, row in own.counters().items()},
                 {repr(key): list(row) for key, row in door.counters().items()},
+                "C1, C5",
             )
 
     def _reads(self) -> list[Read]:

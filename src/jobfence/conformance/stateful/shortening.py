@@ -25,6 +25,9 @@ def shorten(
 ) -> Divergence:
     """Return the difference with the shortest way to it found within the time."""
     end = time.monotonic() + budget_s
+    # Looked at after every single call, it may show at an earlier one.
+    earlier = _tried(setting, _script(found)) if budget_s else None
+    found = found if earlier is None else earlier
     best, progress = found, True
     while progress and time.monotonic() < end:
         progress = False
@@ -33,7 +36,7 @@ def shorten(
                 break
             shorter = _tried(setting, tried)
             # Only the same kind of difference: not another one met on the way.
-            if shorter is not None and shorter.rules == found.rules:
+            if shorter is not None and shorter.is_like(found):
                 if _size(shorter) >= _size(best):
                     continue
                 best, progress = shorter, True
