@@ -44,13 +44,17 @@ def new_place(
     def make() -> Place:
         prefix = f"rc{os.getpid()}_{next(_numbers)}_"
         url = _url(database, database_urls, tmp_path, prefix)
-        made.append(Place(database, url, prefix))
+        made.append(Place(database, url, prefix, journal=_noted(request)))
         return made[-1]
 
     yield make
-    for place in made:
-        place.drop()
-        place.close()
+    try:
+        for place in made:
+            place.judge()
+    finally:
+        for place in made:
+            place.drop()
+            place.close()
 
 
 @pytest.fixture(scope="session")
@@ -76,10 +80,19 @@ def place(
     place = Place(database, _url(database, database_urls, tmp_path, prefix), prefix)
     if database in SERVERS:
         place = _servers.setdefault(database, place)
+    place.journal = _noted(request)
     place.make_tables()
     place.troubles.seen.clear()
     yield place
-    place.close()
+    try:
+        place.judge()
+    finally:
+        place.close()
+
+
+def _noted(request: pytest.FixtureRequest) -> bool:
+    """Whether a test writes by the store alone: its journal is then judged at the end."""
+    return request.node.get_closest_marker("unnoted") is None
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

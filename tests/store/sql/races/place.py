@@ -15,6 +15,7 @@ from jobfence.statemachine.states import JobStatus
 from jobfence.store.dialects.engines import make_engine
 from jobfence.store.sql.schema import Schema, schema_for
 from jobfence.store.sql.store import SqlJobStore
+from tests.store.sql.journal.audit import assert_possible
 from tests.store.sql.races.crew import Running
 from tests.store.sql.races.watch import Troubles, wait_until
 
@@ -32,6 +33,7 @@ class Place:
     url: str
     prefix: str
     has_tables: bool = False
+    journal: bool = False
     troubles: Troubles = field(default_factory=Troubles)
     _engines: list[Engine] = field(default_factory=list)
     _looking: Engine | None = None
@@ -61,12 +63,18 @@ class Place:
             lease_ms=lease_ms,
             retry_policy=retry_policy,
             max_handoffs=max_handoffs,
+            journal=self.journal,
             table_prefix=self.prefix,
         )
         if self.has_tables:
             # To look at all of them again takes longer than a test.
             store._ready.mark()  # noqa: SLF001
         return store
+
+    def judge(self) -> None:
+        """What happened was possible, if it was noted (`journal`)."""
+        if self.journal and self.has_tables:
+            assert_possible(self.store())
 
     def make_tables(self) -> None:
         """Make the tables, or empty those that are there."""

@@ -4,6 +4,8 @@ import time
 
 from collections import Counter
 
+import pytest
+
 from jobfence.statemachine.options import JobRequest
 from jobfence.statemachine.states import JobStatus
 from tests.store.sql.races import tasks
@@ -15,6 +17,7 @@ WORKERS = 8
 JOBS = 2000
 
 
+@pytest.mark.unnoted  # other processes write
 def test_F64_eight_workers_claim_each_of_2000_jobs_once_per_handoff(
     place: Place, note: Note
 ) -> None:

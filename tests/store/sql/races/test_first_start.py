@@ -4,6 +4,8 @@ import sqlite3
 
 from functools import partial
 
+import pytest
+
 from sqlalchemy import inspect, make_url
 
 from jobfence.store.sql.readiness import look
@@ -11,6 +13,9 @@ from jobfence.store.sql.schema import VERSION
 from tests.store.sql.races import tasks
 from tests.store.sql.races.crew import in_processes, together
 from tests.store.sql.races.place import Place, PlaceFactory
+
+# Other processes write, with stores of their own.
+pytestmark = pytest.mark.unnoted
 
 PROCESSES = 8
 

@@ -74,6 +74,7 @@ def test_twenty_threads_with_one_idempotency_key_make_one_job(place: Place) -> N
     assert len(place.rows(place.tables.idempotency)) == 1
 
 
+@pytest.mark.unnoted
 def test_A139_processes_with_one_idempotency_key_make_one_job(place: Place) -> None:
     """Case A139, with four processes and three keys each."""
     arguments = (place.url, place.prefix, ["i", "j", "k"])

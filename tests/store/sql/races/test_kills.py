@@ -14,6 +14,9 @@ from tests.store.sql.races.conftest import Note
 from tests.store.sql.races.crew import in_one_that_dies, together
 from tests.store.sql.races.place import Place
 
+# Other processes write, with stores of their own.
+pytestmark = pytest.mark.unnoted
+
 START_MS = 1_000_000
 Operation = Callable[[SqlJobStore], object]
 Picture = dict[str, list[Mapping[str, Any]]]

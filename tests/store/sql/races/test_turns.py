@@ -19,6 +19,9 @@ from tests.store.sql.races.crew import Running, in_one_that_dies, in_processes, 
 from tests.store.sql.races.place import Place
 from tests.store.sql.races.watch import wait_until
 
+# Other processes write, with stores of their own.
+pytestmark = pytest.mark.unnoted
+
 
 class FakeTime:
     """A monotonic clock that only the test moves."""
