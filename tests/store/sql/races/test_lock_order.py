@@ -23,10 +23,9 @@ from jobfence.store.sql.store import SqlJobStore
 from tests.store.sql.races.crew import Running
 from tests.store.sql.races.place import Place
 
-# Counters are made past the store, to be waited for.
-pytestmark = pytest.mark.unnoted
 
-pytestmark = pytest.mark.on("postgresql", "mariadb")
+# Counters are made past the store, to be waited for.
+pytestmark = [pytest.mark.on("postgresql", "mariadb"), pytest.mark.unnoted]
 
 NOW_MS = 1_000_000
 Work = Callable[[], object]
