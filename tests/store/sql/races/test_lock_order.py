@@ -23,7 +23,6 @@ from jobfence.store.sql.store import SqlJobStore
 from tests.store.sql.races.crew import Running
 from tests.store.sql.races.place import Place
 
-
 # Counters are made past the store, to be waited for.
 pytestmark = [pytest.mark.on("postgresql", "mariadb"), pytest.mark.unnoted]
 
