@@ -46,6 +46,8 @@ def test_a_page_of_its_own_names_the_fault_and_loads_nothing(
     assert "tests failed" in page
     assert f"of {len(TABLE)} transitions" in page
     assert "stale, not accepted" in page
+    assert "<a href='#rule-M18'>M18</a>" in page
+    assert "id=rule-M18 " in page
     assert "<script" not in page
     assert "http" not in page
 
@@ -66,7 +68,7 @@ def test_no_test_file_is_needed_and_json_says_everything(tmp_path: Path) -> None
     assert report["coverage"]["edges"]["complete: handed_off → completed"] > 0
     assert report["coverage"]["edges"]["wake: queued → queued"] == 0  # left out by -k
     assert report["coverage"]["states"]["fail"]["cancelled"] > 0
-    assert report["faults"] == {"seeded": 0, "survived": []}
+    assert "seeded_faults" not in report
 
 
 def test_seeded_faults_are_counted_and_survivors_named(tmp_path: Path) -> None:
@@ -82,8 +84,8 @@ def test_seeded_faults_are_counted_and_survivors_named(tmp_path: Path) -> None:
         cwd=tmp_path,
     )
     assert done.returncode == 1, done.stdout + done.stderr
-    faults = json.loads((tmp_path / "report.json").read_text())["faults"]
-    assert faults["seeded"] == 3
+    faults = json.loads((tmp_path / "report.json").read_text())["seeded_faults"]
+    assert faults["number"] == 3
     assert len(faults["survived"]) == 1
     assert f"3 seeded faults, 1 survived: {faults['survived'][0]}" in done.stdout
 
@@ -100,9 +102,26 @@ def test_what_is_declared_missing_and_works_is_reported(tmp_path: Path) -> None:
         "meaning": "pauses queues (R4)",
         "declared": False,
         "reason": "this test says so",
+        "tested": False,
         "works_though_missing": True,
     }
     assert found["requeue"]["declared"]
+    assert not found["requeue"]["tested"]  # left out by -k
+
+
+def test_what_is_declared_and_was_not_tested_is_no_yes(tmp_path: Path) -> None:
+    arguments = ("adapters:good", "report.html", "-k", "joined or paused or requeued")
+    done = run("jobfence.conformance", *arguments, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    why = "the adapter gives no transaction to join"
+    told = f"ambient_transactions is declared, and not tested: {why}"
+    assert told in done.stdout
+    assert "requeue is declared, and" not in done.stdout
+    page = (tmp_path / "report.html").read_text()
+    assert "(T1)<td class=missing>declared, not tested" in page
+    assert "(R5)<td class=passed>yes" in page
+    assert "<span class='rule skipped' id=rule-T1 title='3 skipped'>" in page
+    assert f"<tr><td>{why}<td class=n>3" in page
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ td, th { text-align: left; padding: .25rem .6rem .25rem 0; vertical-align: top;
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
 .fault { border: 1px solid var(--bad); border-radius: .5rem; padding: .6rem 1rem;
   margin: .8rem 0; }
+.fault h3 a { color: inherit; }
 .fault h3 { margin: 0 0 .4rem; font-size: 1rem; color: var(--bad); }
 code, pre, .steps td { font: 13px/1.45 ui-monospace, monospace; }
 pre { white-space: pre-wrap; margin: .3rem 0; overflow-wrap: anywhere; }
@@ -66,6 +67,7 @@ def page(found: dict[str, Any]) -> str:
                 *_faults(found),
                 *_rules(found),
                 *_capabilities(found),
+                *_left_out(found),
                 *_layers(found),
                 *_seeded(found),
                 *_coverage(found),
@@ -100,9 +102,9 @@ def _faults(found: dict[str, Any]) -> Iterator[str]:
         yield "<h2>What is wrong</h2>"
     for name, failed in by_name.items():
         each, more = failed[0], len(failed) - 1
-        title = f"{', '.join(each['rules'])} · {name}"
-        title += f" · and {more} more like it" if more else ""
-        yield f"<div class=fault><h3>{escape(title)}</h3>"
+        links = [f"<a href='#rule-{rule}'>{rule}</a>" for rule in each["rules"]]
+        title = f" {escape(name)}" + (f" · and {more} more like it" if more else "")
+        yield f"<div class=fault><h3>{', '.join(links)}{title}</h3>"
         if each.get("steps"):
             yield "<table class=steps><tr><th>#<th>step<th>the model answers"
             for number, step in enumerate(each["steps"], 1):
@@ -122,14 +124,29 @@ def _rules(found: dict[str, Any]) -> Iterator[str]:
         yield f"<div class=rules><b>{letter}</b>"
         for rule, ends in found["rules"].items():
             if rule[0] == letter:
-                worst = next(
-                    end
-                    for end in ("failed", "passed", "works", "missing", "skipped")
-                    if end in ends
-                )
                 told = ", ".join(f"{number} {end}" for end, number in ends.items())
-                yield f"<span class='rule {worst}' title='{told}'>{rule}</span>"
+                yield (
+                    f"<span class='rule {_verdict(ends)}' id=rule-{rule} "
+                    f"title='{told}'>{rule}</span>"
+                )
         yield "</div>"
+
+
+def _verdict(ends: dict[str, int]) -> str:
+    """Return failed, passed, or skipped if most of a rule's tests were left out."""
+    if "failed" in ends:
+        return "failed"
+    judged = ends.get("passed", 0) + ends.get("works", 0)
+    return "passed" if judged * 2 >= sum(ends.values()) else "skipped"
+
+
+def _left_out(found: dict[str, Any]) -> Iterator[str]:
+    """Say why tests were left out."""
+    if found["left_out"]:
+        yield "<h2>Left out</h2><table><tr><th>why<th class=n>tests"
+        for reason, number in found["left_out"].items():
+            yield f"<tr><td>{escape(reason)}<td class=n>{number}"
+        yield "</table>"
 
 
 def _capabilities(found: dict[str, Any]) -> Iterator[str]:
@@ -138,7 +155,9 @@ def _capabilities(found: dict[str, Any]) -> Iterator[str]:
         said = "yes" if each["declared"] else f"no: {each['reason']}"
         if each["works_though_missing"]:
             said += " (but it works)"
-        kind = "passed" if each["declared"] else "missing"
+        if each["declared"] and not each["tested"]:
+            said = "declared, not tested"
+        kind = "passed" if each["tested"] else "missing"
         yield (
             f"<tr><td><code>{name}</code><td>{escape(each['meaning'])}"
             f"<td class={kind}>{escape(said)}"
@@ -159,8 +178,9 @@ def _layers(found: dict[str, Any]) -> Iterator[str]:
 
 def _seeded(found: dict[str, Any]) -> Iterator[str]:
     """Say whether the suite found the faults that were put in to try it."""
-    number, survived = found["faults"]["seeded"], found["faults"]["survived"]
-    if number:
+    if "seeded_faults" in found:
+        number = found["seeded_faults"]["number"]
+        survived = found["seeded_faults"]["survived"]
         kind = "failed" if survived else "passed"
         told = ", ".join(survived) or "none"
         yield (
@@ -200,5 +220,6 @@ def _tests(found: dict[str, Any]) -> Iterator[str]:
         yield (
             f"<tr><td class={each['outcome']}>{each['outcome']}"
             f"<td>{escape(', '.join(each['rules']))}<td>{escape(each['name'])}"
+            f"<td>{escape(each.get('reason', ''))}"
         )
     yield "</table></details>"
