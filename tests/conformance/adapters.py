@@ -3,7 +3,7 @@
 from typing import Any
 
 from jobfence.conformance import ALL, Capability, Model
-from jobfence.statemachine.values import Ack
+from jobfence.statemachine.values import Ack, Handoff
 from jobfence.store import MemoryJobStore
 
 model = Model()
@@ -37,3 +37,16 @@ class Half(MemoryJobStore):
 
 def half(namespace: str, **settings: Any) -> MemoryJobStore:
     return Half(data=model.data(namespace), **settings)
+
+
+class Breaking(MemoryJobStore):
+    """Gives two jobs at most, and breaks where there are many."""
+
+    def claim(self, limit: int = 1, **options: Any) -> list[Handoff]:
+        if len(self.list_jobs(limit=200)) > 100:
+            raise KeyError("no more")
+        return super().claim(min(limit, 2), **options)
+
+
+def breaking(namespace: str, **settings: Any) -> MemoryJobStore:
+    return Breaking(data=model.data(namespace), **settings)

@@ -1,15 +1,22 @@
 """What is printed and written down of what a run found."""
 
+from pathlib import Path
+
 from jobfence.conformance.report import page
 from jobfence.conformance.result import Result
 from jobfence.conformance.results import Results
 from jobfence.conformance.stateful.comparing import Difference, Divergence, Step
+from tests.conformance.support import run
+
+ONE = "a_batch_respects or a_backlog_hides"
 
 
-def ended(outcome: str, name: str = "test_it", says: str = "") -> Result:
+def ended(
+    outcome: str, name: str = "test_it", says: str = "", layer: str = "matrix"
+) -> Result:
     return Result(
         name=name,
-        layer="matrix",
+        layer=layer,
         rules=("M18",),
         cases=(),
         outcome=outcome,
@@ -18,8 +25,8 @@ def ended(outcome: str, name: str = "test_it", says: str = "") -> Result:
     )
 
 
-def failed(name: str, says: str) -> Result:
-    return ended("failed", name, says)
+def failed(name: str, says: str, layer: str = "matrix") -> Result:
+    return ended("failed", name, says, layer)
 
 
 def results_of(*results: Result) -> Results:
@@ -55,3 +62,46 @@ def test_a_rule_is_green_only_if_most_of_its_tests_were_run() -> None:
     assert "'rule skipped' id=rule-M18" in paged(passed, skipped, skipped, skipped)
     assert "'rule passed' id=rule-M18" in paged(passed, passed, skipped)
     assert "'rule failed' id=rule-M18" in paged(passed, passed, ended("failed"))
+
+
+def test_the_matrix_comes_first_and_one_cause_is_told_once() -> None:
+    one, other = (
+        "0199f3c2-54ba-7000-8000-000000000001",
+        "0199f3c2-5555-7000-8000-000000000002",
+    )
+    lines = printed(
+        failed("test_every_method", "the store differs", "stateful"),
+        failed("test_a[1]", f"M16: job {one} is queued and has a lease"),
+        failed("test_a[2]", "M16: something else"),
+        failed("test_b", f"M16: job {other} is queued and has a lease", "examples"),
+        failed("test_c", "store.claim()\nraised at mine.py:7\nKeyError: 1", "examples"),
+        failed("test_d", "store.get(1)\nraised at mine.py:7\nKeyError: 1", "examples"),
+        failed("test_e", "assert 1 == 2", "examples"),
+        failed("test_f", "assert 1 == 2", "examples"),
+    )
+    assert [line for line in lines if not line.startswith(" ")][:-1] == [
+        "M18: test_a and 2 more like it",
+        "M18: test_c and 1 more like it",
+        "M18: test_e",
+        "M18: test_f",
+        "M18: test_every_method",
+    ]
+
+
+def test_a_failure_is_told_by_its_rule_or_by_the_statement_that_did_not_hold(
+    tmp_path: Path,
+) -> None:
+    done = run("jobfence.conformance", "adapters:breaking", "-k", ONE, cwd=tmp_path)
+    assert done.returncode == 1, done.stdout + done.stderr
+    shown = done.stdout[done.stdout.index("= conformance =") :].splitlines()[1:]
+    assert shown == [
+        "C6: test_a_batch_respects_the_cap",
+        '    assert [each.job.concurrency_key for each in taken] == ["k", "k", "l"]',
+        "    AssertionError: assert ['k', 'k'] == ['k', 'k', 'l']",
+        "      Right contains one more item: 'l'",
+        "C6: test_a_backlog_hides_nothing",
+        "    assert [each.job.id for each in store.claim(1)] == [other]",
+        f"    raised at adapters.py:{shown[6].rpartition(':')[2]}",
+        "    KeyError: 'no more'",
+        "adapters:breaking: conformance suite 1.0: 2 failed",
+    ]

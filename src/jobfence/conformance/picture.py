@@ -133,7 +133,8 @@ def audit(store: JobStore, backdoor: "Backdoor | None") -> None:
         for each in store.reconcile_active_concurrency().repairs
         if each.previous_active_count != each.active_count
     ]
-    assert not found, "the data at the end of the test:\n  " + "\n  ".join(found)
+    told = "\n  and ".join(found)
+    assert not found, f"{told}, at the end of the test"
 
 
 def _counter_faults(jobs: Collection[Job], backdoor: "Backdoor | None") -> list[str]:

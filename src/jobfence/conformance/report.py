@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jobfence.conformance.results import Results
+from jobfence.conformance.words import grouped
 
 _STYLE = """
 :root { --ok: #1a7f37; --bad: #c4281c; --meh: #8a6d00; --line: #d5d9de; }
@@ -94,14 +95,15 @@ def _head(found: dict[str, Any]) -> Iterator[str]:
 
 
 def _faults(found: dict[str, Any]) -> Iterator[str]:
-    by_name: dict[str, list[dict[str, Any]]] = {}
-    for each in found["tests"]:
-        if each["outcome"] == "failed":
-            by_name.setdefault(each["name"].partition("[")[0], []).append(each)
-    if by_name:
+    groups = grouped(
+        [each for each in found["tests"] if each["outcome"] == "failed"],
+        lambda each: (each["layer"], each["name"], each.get("says", "")),
+    )
+    if groups:
         yield "<h2>What is wrong</h2>"
-    for name, failed in by_name.items():
+    for failed in groups:
         each, more = failed[0], len(failed) - 1
+        name = each["name"].partition("[")[0]
         links = [f"<a href='#rule-{rule}'>{rule}</a>" for rule in each["rules"]]
         title = f" {escape(name)}" + (f" · and {more} more like it" if more else "")
         yield f"<div class=fault><h3>{', '.join(links)}{title}</h3>"

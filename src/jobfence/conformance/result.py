@@ -10,12 +10,11 @@ import pytest
 from jobfence.conformance.capabilities import Capability, needed_by
 from jobfence.conformance.stateful.comparing import Divergence
 from jobfence.conformance.whole import UNFINISHED
+from jobfence.conformance.words import NAMED, says
 
 _RULE = re.compile(r"\b([MECKOBLRST]\d{1,2}b?)\b")
 _RANGE = re.compile(r"\b([MECKOBLRST])(\d{1,2})b?-\1(\d{1,2})b?\b")
 _CASE = re.compile(r"\b([AF]\d{1,3})\b")
-# How the suite's own messages begin, such as "M18: a stale …".
-_NAMED = re.compile(r"(?:AssertionError: )?([MECKOBLRST]\d{0,2}b?):")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +70,13 @@ def result_of(
         steps = tuple(error.steps)
         differences = tuple(str(each) for each in error.differences)
         rules = _rules(error.rules)
-    says = _says(error, report)
-    if named := _NAMED.match(says):
+    told = ""
+    if call.excinfo is not None and not report.passed:
+        told = says(call.excinfo, report)
+    if named := NAMED.match(told):
         rules = (named[1],)
     if unfinished := str(error).startswith(UNFINISHED):
-        says = str(error).removeprefix(UNFINISHED).strip()
+        told = str(error).removeprefix(UNFINISHED).strip()
     return Result(
         name=UNFINISHED if unfinished else item.name,
         layer=_layer(test),
@@ -84,7 +85,7 @@ def result_of(
         outcome=_outcome(report),
         seconds=call.duration,
         needs=needed_by(test),
-        says=says,
+        says=told,
         reason=_reason(error, report),
         steps=steps,
         differences=differences,
@@ -103,18 +104,6 @@ def _reason(error: BaseException | None, report: pytest.TestReport) -> str:
         return ""
     told: str | None = getattr(report, "wasxfail", None)
     return str(error) if told is None else f"declared missing: {told}"
-
-
-def _says(error: BaseException | None, report: pytest.TestReport) -> str:
-    if error is None or report.passed:
-        return ""
-    if isinstance(error, Divergence):
-        return error.told
-    if report.skipped:
-        return str(error)
-    crash = getattr(report.longrepr, "reprcrash", None)
-    message = getattr(crash, "message", None) or str(error)
-    return str(message)
 
 
 def _layer(test: object) -> str:

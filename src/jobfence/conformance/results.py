@@ -15,6 +15,8 @@ from jobfence.conformance.base import SuiteBase
 from jobfence.conformance.capabilities import ALL, Capability, reason_for
 from jobfence.conformance.result import Result, as_json, result_of, rule_order
 from jobfence.conformance.seeded import Seeded
+from jobfence.conformance.whole import NOT_RUN
+from jobfence.conformance.words import grouped
 
 _SHOWN_LINES = 8  # at each end
 
@@ -120,18 +122,15 @@ class Results:
                 counted[each.reason] = counted.get(each.reason, 0) + 1
         return counted
 
-    def faults(self) -> dict[str, list[Result]]:
-        """Return the tests that failed, by the name they share before the brackets."""
-        by_name: dict[str, list[Result]] = {}
-        for each in self.found.values():
-            if each.outcome == "failed":
-                by_name.setdefault(each.name.partition("[")[0], []).append(each)
-        return by_name
+    def faults(self) -> list[list[Result]]:
+        """Return the tests that failed, those with one cause together."""
+        failed = [each for each in self.found.values() if each.outcome == "failed"]
+        return grouped(failed, lambda each: (each.layer, each.name, each.says))
 
     def lines(self) -> Iterator[str]:
         """Say it for a terminal."""
-        for name, failed in self.faults().items():
-            first = failed[0]
+        for failed in self.faults():
+            first, name = failed[0], failed[0].name.partition("[")[0]
             times = f" and {len(failed) - 1} more like it" if failed[1:] else ""
             yield ": ".join([*filter(None, [", ".join(first.rules)]), f"{name}{times}"])
             yield from (f"    {line}" for line in _middle_cut(first.says.splitlines()))
@@ -140,7 +139,7 @@ class Results:
             told = f": {', '.join(lost)}" if lost else ""
             yield f"{len(self.seeded)} seeded faults, {len(lost)} survived{told}"
         for capability, reason in self.untested().items():
-            if reason:
+            if reason not in ("", NOT_RUN):
                 yield f"{capability} is declared, and not tested: {reason}"
         for capability in self.working():
             yield f"{capability} is declared missing, and works: declare it"

@@ -34,7 +34,8 @@ def run(
             [
                 *("-c", str(settings), "--rootdir", scratch),
                 *("-p", "jobfence.conformance.plugin", "-p", "no:cacheprovider"),
-                *("-q", "--no-header", "--tb=no", "-rN"),
+                # -qq: the summary is the plugin's, which counts a test once.
+                *("-qq", "--no-header", "--tb=no", "-rN"),
                 *("--pyargs", "jobfence.conformance"),
                 *given,
                 *arguments,

@@ -16,20 +16,21 @@ from jobfence.conformance.matrix import Matrix
 from jobfence.conformance.stateful.machine import Stateful
 
 
+# pytest begins with the tests of the last.
 class JobStoreSuite(
-    Matrix,
-    Enqueueing,
-    Identity,
-    Acknowledging,
-    Recovering,
-    Caps,
-    Mending,
-    Schedules,
-    Ordering,
-    Operating,
-    Joining,
-    Awaiting,
-    Racing,
     Stateful,
+    Racing,
+    Awaiting,
+    Joining,
+    Operating,
+    Ordering,
+    Schedules,
+    Mending,
+    Caps,
+    Recovering,
+    Acknowledging,
+    Identity,
+    Enqueueing,
+    Matrix,
 ):
     """Subclass this, write `open_store`, and run pytest."""

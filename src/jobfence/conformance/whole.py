@@ -31,6 +31,7 @@ _CAPABILITY_OF = {
     for method in methods
 }
 UNFINISHED = "the store is not finished"
+NOT_RUN = f"not run: {UNFINISHED}"
 MAX_HANDOFFS = 2
 _PARTS = (
     contract.CoreStore,
@@ -54,7 +55,7 @@ class Finished:
         if not self._missing:
             return
         if self._told:
-            pytest.skip("not run: the store is not finished")
+            pytest.skip(NOT_RUN)
         self._told = True
         pytest.fail(f"{UNFINISHED}\n{self._missing}", pytrace=False)
 
