@@ -11,7 +11,9 @@ import pytest
 from tests.cli.support import Ran, Runner
 
 ADAPTERS = """
+from hypothesis import settings
 from jobfence import Ack, AckResult, MemoryJobStore
+from jobfence.conformance import Model
 
 def good(namespace, **settings):
     return MemoryJobStore(**settings)
@@ -26,6 +28,21 @@ def bad(namespace, **settings):
     return Unfenced(**settings)
 
 nothing = 3
+
+class Noting(MemoryJobStore):
+    def claim(self, limit=1, **options):
+        with open("calls.txt", "a") as file:
+            file.write(f"{limit} ")
+        return super().claim(limit, **options)
+
+class Small:
+    stateful_settings = settings(
+        derandomize=False, deadline=None, max_examples=5, stateful_step_count=20
+    )
+    model = Model()
+
+    def open_store(self, namespace, **settings):
+        return Noting(data=self.model.data(namespace), **settings)
 """
 
 
@@ -91,6 +108,7 @@ def test_an_adapter_that_cannot_be_had_exits_2(
     ("arguments", "problem"),
     [
         ([], "required: --adapter"),
+        (["--adapter", "x:y", "--seed", "z"], "--seed: invalid int value: 'z'"),
         (["--adapter", "x"], "must be like package.module:name, not x"),
         (["--adapter", "x:y", "--report", "r.pdf"], "must end in .html or .json"),
         (["--adapter", "x:y", "--report", "/no/r.html"], "no directory /no"),
@@ -121,3 +139,18 @@ def test_without_its_extra_it_says_what_to_install(folder: Path, missing: str) -
     ran = Ran(done.returncode, done.stdout, done.stderr)
     assert "pip install 'jobfence[conformance]'" in ran.sentence()
     assert ran.code == 2
+
+
+def test_the_same_seed_tries_the_same_sequences(folder: Path) -> None:
+    tried = []
+    for number, seed in enumerate(["7", "7", "8"]):
+        arguments = ("--adapter", "adapters:Small", "-k", "every_method")
+        report = f"{number}.json"
+        ran = conform(folder, *arguments, "--seed", seed, "--report", report)
+        assert (ran.code, ran.err) == (0, "")
+        assert f"sequences: 5 of up to 20 steps, seed {seed}" in ran.out
+        found = json.loads((folder / report).read_text())
+        assert found["sequences"] == {"seed": seed, "examples": 5, "steps": 20}
+        tried.append((folder / "calls.txt").read_text())
+        (folder / "calls.txt").unlink()
+    assert tried[0] == tried[1] != tried[2]

@@ -33,6 +33,13 @@ def register(commands: Commands) -> None:
     parser.add_argument(
         "-k", metavar="EXPRESSION", help="only these tests, as pytest's"
     )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="try other sequences of calls; the same number tries the same (0)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -53,8 +60,7 @@ def run(args: argparse.Namespace) -> int:
     from jobfence.conformance.run import run as judge  # noqa: PLC0415  an extra
 
     # By its name: it has to be imported after pytest, for assertions to be explained.
-    code = judge(
-        args.adapter, report, arguments=[] if args.k is None else ["-k", args.k]
-    )
+    only = [] if args.k is None else ["-k", args.k]
+    code = judge(args.adapter, report, seed=args.seed, arguments=only)
     sys.stdout.flush()
     return code

@@ -11,6 +11,7 @@ from typing import Any
 from jobfence.statemachine.states import JobStatus
 from jobfence.statemachine.table import TABLE, Transition, Trigger
 
+sequences: dict[str, int] = {}
 tried: Counter[tuple[Trigger, JobStatus]] = Counter()
 fired: Counter[str] = Counter()
 
@@ -19,6 +20,7 @@ def forget() -> None:
     """Begin a run."""
     tried.clear()
     fired.clear()
+    sequences.clear()
 
 
 def edge(row: Transition) -> str:
@@ -41,6 +43,11 @@ def enqueued() -> None:
     for row in TABLE:
         if row.source is None:
             fired[edge(row)] += 1
+
+
+def plan(examples: int, steps: int) -> None:
+    """Note how many sequences of how many steps the state machine will try at most."""
+    sequences.update(examples=examples, steps=steps)
 
 
 def as_json() -> dict[str, Any]:

@@ -54,7 +54,10 @@ def pytest_configure(config: pytest.Config) -> None:
     from jobfence.conformance.loading import NoAdapter, load  # noqa: PLC0415
     from jobfence.conformance.results import Results  # noqa: PLC0415
 
-    config.stash[_RESULTS] = Results(given if isinstance(given, str) else "")
+    config.stash[_RESULTS] = Results(
+        given if isinstance(given, str) else "",
+        seed=config.getoption("--hypothesis-seed", None),
+    )
     if given is not None:
         try:
             config.stash[_ADAPTER] = load(given) if isinstance(given, str) else given

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jobfence.conformance.results import Results
-from jobfence.conformance.words import grouped
+from jobfence.conformance.words import grouped, of_sequences
 
 _STYLE = """
 :root { --ok: #1a7f37; --bad: #c4281c; --meh: #8a6d00; --line: #d5d9de; }
@@ -176,6 +176,8 @@ def _layers(found: dict[str, Any]) -> Iterator[str]:
             f"<td class=n>{each['failed']:.0f}<td class=n>{each['seconds']:.1f}"
         )
     yield "</table>"
+    if found["sequences"]:
+        yield f"<p class=sub>{escape(of_sequences(found['sequences']))}</p>"
 
 
 def _seeded(found: dict[str, Any]) -> Iterator[str]:

@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 
 from jobfence import __version__
-from jobfence.conformance import SUITE_VERSION, driven
+from jobfence.conformance import SUITE_VERSION, driven, words
 from jobfence.conformance.base import SuiteBase
 from jobfence.conformance.capabilities import ALL, Capability, reason_for
 from jobfence.conformance.result import Result, as_json, result_of, rule_order
 from jobfence.conformance.seeded import Seeded
 from jobfence.conformance.whole import NOT_RUN
-from jobfence.conformance.words import grouped
 
 _SHOWN_LINES = 8  # at each end
 
@@ -29,6 +28,7 @@ class Results:
     found: dict[str, Result] = field(default_factory=dict)
     capabilities: Mapping[Capability, str | None] = field(default_factory=dict)
     began: float = field(default_factory=time.time)
+    seed: str | None = None  # of the sequences, if one was given
     # By what was put in on purpose: whether every test of it found it.
     seeded: dict[str, bool] = field(default_factory=dict)
 
@@ -122,10 +122,14 @@ class Results:
                 counted[each.reason] = counted.get(each.reason, 0) + 1
         return counted
 
+    def sequences(self) -> dict[str, Any]:
+        """Return the seed and the numbers of the state machine, if it was run."""
+        return {"seed": self.seed, **driven.sequences} if driven.sequences else {}
+
     def faults(self) -> list[list[Result]]:
         """Return the tests that failed, those with one cause together."""
         failed = [each for each in self.found.values() if each.outcome == "failed"]
-        return grouped(failed, lambda each: (each.layer, each.name, each.says))
+        return words.grouped(failed, lambda each: (each.layer, each.name, each.says))
 
     def lines(self) -> Iterator[str]:
         """Say it for a terminal."""
@@ -143,6 +147,8 @@ class Results:
                 yield f"{capability} is declared, and not tested: {reason}"
         for capability in self.working():
             yield f"{capability} is declared missing, and works: declare it"
+        if self.sequences():
+            yield words.of_sequences(self.sequences())
         told = ", ".join(f"{number} {end}" for end, number in self.summary().items())
         yield f"{self.store}: conformance suite {SUITE_VERSION}: {told or 'no tests'}"
 
@@ -168,6 +174,7 @@ class Results:
                 for each, reason in self.capabilities.items()
             },
             "layers": self.layers(),
+            "sequences": self.sequences(),
             "coverage": driven.as_json(),
             "rules": self.rules(),
             "left_out": self.left_out(),

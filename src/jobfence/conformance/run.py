@@ -5,8 +5,10 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+import hypothesis
 import pytest
 
+_PROFILE = "jobfence"
 _SETTINGS = """[pytest]
 filterwarnings = ignore::pytest.PytestAssertRewriteWarning
 """
@@ -16,6 +18,7 @@ def run(
     adapter: object,
     report: str | Path | None = None,
     *,
+    seed: int = 0,
     arguments: Sequence[str] = (),
 ) -> int:
     """
@@ -23,8 +26,10 @@ def run(
 
     `adapter` is `package.module:name` or the object itself (see `suite_for`); by its
     name is better: it is imported late enough for pytest to explain assertions.
-    `report` is a .html or .json file to write. `arguments` go to pytest.
+    `report` is a .html or .json file to write. With one `seed` the same sequences are
+    tried in every run. `arguments` go to pytest.
     """
+    hypothesis.settings.register_profile(_PROFILE, database=None, derandomize=False)
     given = ["--job-report", str(Path(report).absolute())] if report else []
     with tempfile.TemporaryDirectory() as scratch:
         # The settings of whatever project this is called in are not the suite's.
@@ -37,6 +42,7 @@ def run(
                 # -qq: the summary is the plugin's, which counts a test once.
                 *("-qq", "--no-header", "--tb=no", "-rN"),
                 *("--pyargs", "jobfence.conformance"),
+                *(f"--hypothesis-profile={_PROFILE}", f"--hypothesis-seed={seed}"),
                 *given,
                 *arguments,
             ],

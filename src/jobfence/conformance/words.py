@@ -2,7 +2,7 @@
 
 import re
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -49,6 +49,13 @@ def _place(info: pytest.ExceptionInfo[BaseException]) -> list[str]:
         last = entries[-1]
         told.append(f"{_RAISED}{Path(last.path).name}:{last.lineno + 1}")
     return told
+
+
+def of_sequences(found: Mapping[str, object]) -> str:
+    """Say how much the state machine tried, and what makes it try the same again."""
+    seed = found["seed"]
+    told = "no seed was given" if seed is None else f"seed {seed}"
+    return f"sequences: {found['examples']} of up to {found['steps']} steps, {told}"
 
 
 def grouped(

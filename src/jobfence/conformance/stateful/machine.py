@@ -14,6 +14,7 @@ import hypothesis
 from hypothesis import HealthCheck, Phase
 from hypothesis.stateful import run_state_machine_as_test
 
+from jobfence.conformance import driven
 from jobfence.conformance.base import SuiteBase, new_namespace
 from jobfence.conformance.bench import Backdoor, StoreFactory
 from jobfence.conformance.capabilities import ALL, Capability
@@ -75,9 +76,11 @@ class Stateful(SuiteBase):
 
     def test_every_method_does_what_the_model_does(self, namespace: str) -> None:
         """All rules of the core, C, K, O and R at once, in sequence."""
+        given = self.stateful_settings or usual_settings()
+        driven.plan(given.max_examples, given.stateful_step_count)
         run_stateful(
             self.open_store,
-            settings=self.stateful_settings,
+            settings=given,
             capabilities=self.capabilities,
             backdoor=self.open_backdoor(namespace),
             namespace=namespace,
