@@ -154,3 +154,9 @@ def test_the_same_seed_tries_the_same_sequences(folder: Path) -> None:
         tried.append((folder / "calls.txt").read_text())
         (folder / "calls.txt").unlink()
     assert tried[0] == tried[1] != tried[2]
+
+
+def test_no_profile_of_another_project_says_how_long_the_run_is(folder: Path) -> None:
+    """This one's conftest.py has a profile of its own."""
+    ran = conform(folder, "--adapter", "adapters:bad", "-k", "every_method")
+    assert "sequences: 100 of up to 50 steps, seed 0" in ran.out

@@ -39,6 +39,7 @@ def run(
             [
                 *("-c", str(settings), "--rootdir", scratch),
                 *("-p", "jobfence.conformance.plugin", "-p", "no:cacheprovider"),
+                "--noconftest",
                 # -qq: the summary is the plugin's, which counts a test once.
                 *("-qq", "--no-header", "--tb=no", "-rN"),
                 *("--pyargs", "jobfence.conformance"),
