@@ -1,11 +1,15 @@
 """What is printed and written down of what a run found."""
 
 from pathlib import Path
+from unittest.mock import Mock
+
+import pytest
 
 from jobfence.conformance.report import page
 from jobfence.conformance.result import Result
 from jobfence.conformance.results import Results
 from jobfence.conformance.stateful.comparing import Difference, Divergence, Step
+from jobfence.conformance.words import says
 from tests.conformance.support import run
 
 ONE = "a_batch_respects or a_backlog_hides"
@@ -105,3 +109,13 @@ def test_a_failure_is_told_by_its_rule_or_by_the_statement_that_did_not_hold(
         "    KeyError: 'no more'",
         "adapters:breaking: conformance suite 1.0: 2 failed",
     ]
+
+
+def test_how_pytest_came_to_the_values_of_an_assertion_is_left_out() -> None:
+    told = (
+        "assert 1 is 2\n +  where 1 = job.a\n +    and   2 = C.b\n  Use -v to get more"
+    )
+    with pytest.raises(AssertionError) as info:
+        raise AssertionError(told)
+    report = Mock(skipped=False, longrepr=None)
+    assert says(info, report).splitlines()[1:] == ["assert 1 is 2"]

@@ -37,7 +37,7 @@ def says(info: pytest.ExceptionInfo[BaseException], report: pytest.TestReport) -
 
 
 def _is_noise(line: str) -> bool:
-    return bool(re.match(r"\s*(\+\s+where|and\s|Use -v)", line))
+    return bool(re.match(r"\s*(\+\s+(where|and)\s|Use -v)", line))
 
 
 def _place(info: pytest.ExceptionInfo[BaseException]) -> list[str]:
