@@ -84,7 +84,9 @@ class SuiteBase:
     def _finished(cls, namespace: str) -> Finished:
         """Look once for what is not there at all."""
         suite = cls()
-        return Finished(missing_parts(suite.open_store, namespace, suite.capabilities))
+        return Finished(
+            lambda: missing_parts(suite.open_store, namespace, suite.capabilities)
+        )
 
     @pytest.fixture
     def bench(self, namespace: str) -> Iterator[Bench]:

@@ -1,6 +1,6 @@
 """What is looked at before any rule: does the store open, and has it all its methods."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 import pytest
 
@@ -45,13 +45,21 @@ METHODS = tuple(
 
 
 class Finished:
-    """Whether a class's store can be judged; what is missing is said by one test."""
+    """
+    Whether a class's store can be judged; what is missing is said by one test.
 
-    def __init__(self, missing: str) -> None:
-        self._missing, self._told = missing, False
+    Looked for when the first test asks: an author's fixtures for the class are there then.
+    """
+
+    def __init__(self, look: Callable[[], str]) -> None:
+        self._look = look
+        self._missing: str | None = None
+        self._told = False
 
     def check(self) -> None:
         """Fail the first test with what is missing, and leave out the others."""
+        if self._missing is None:
+            self._missing = self._look()
         if not self._missing:
             return
         if self._told:
