@@ -5,6 +5,7 @@ import hashlib
 import os
 import queue
 import signal
+import sys
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -341,3 +342,18 @@ def test_signal_handlers_are_put_back_and_left_alone_in_other_threads() -> None:
 
     with ThreadPoolExecutor() as pool:
         assert pool.submit(elsewhere).result() is before
+
+
+def test_a_signal_that_comes_while_an_object_is_finalized_ends_it_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Finalized:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGTERM)
+
+    lost: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda each: lost.append(each.exc_type))
+    with pytest.raises(SystemExit) as end, ended_by_signals():
+        Finalized()
+    assert lost == [SystemExit]
+    assert end.value.code == 128 + signal.SIGTERM
