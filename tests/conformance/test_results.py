@@ -92,9 +92,11 @@ def test_the_matrix_comes_first_and_one_cause_is_told_once() -> None:
     ]
 
 
+@pytest.mark.parametrize("ci", ["true", ""])  # pytest shows more where it is set
 def test_a_failure_is_told_by_its_rule_or_by_the_statement_that_did_not_hold(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ci: str
 ) -> None:
+    monkeypatch.setenv("CI", ci)
     done = run("jobfence.conformance", "adapters:breaking", "-k", ONE, cwd=tmp_path)
     assert done.returncode == 1, done.stdout + done.stderr
     shown = done.stdout[done.stdout.index("= conformance =") :].splitlines()[1:]

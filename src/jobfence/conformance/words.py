@@ -3,6 +3,7 @@
 import re
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import takewhile
 from pathlib import Path
 from typing import TypeVar
 
@@ -32,7 +33,9 @@ def says(info: pytest.ExceptionInfo[BaseException], report: pytest.TestReport) -
     if NAMED.match(message):
         end = next((n for n, line in enumerate(lines) if line[:7] == "assert "), None)
         return "\n".join(lines[:end]).removeprefix("AssertionError: ")
-    told = [line for line in lines if line.strip() and not _is_noise(line)]
+    # Where CI is set pytest gives a whole diff instead of an offer to give it.
+    short = takewhile(lambda line: not line.strip().startswith("Full diff"), lines)
+    told = [line for line in short if line.strip() and not _is_noise(line)]
     return "\n".join([*_place(info), *(line[:_WIDTH] for line in told)])
 
 
