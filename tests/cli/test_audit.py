@@ -248,3 +248,27 @@ def test_a_row_of_the_journal_that_is_none_is_said_to_be(
 
     assert ran.code == 1
     assert "a row of the journal is no entry: at_ms is 'noon'" in ran.sentence()
+
+
+def test_a_job_given_up_too_early_is_found_if_the_limit_is_told(
+    jobfence: Runner, url: str
+) -> None:
+    store = SqlJobStore(url, journal=True, max_handoffs=1)
+    job_id = store.enqueue("work")
+    (handoff,) = store.claim()
+    store.return_to_queue(job_id, handoff.handoff_id)
+    store.close()
+
+    assert jobfence("audit", "--url", url).code == 0
+    assert jobfence("audit", "--url", url, "--max-handoffs", "1").code == 0
+    ran = jobfence("audit", "--url", url, "--max-handoffs", "2")
+    assert ran.code == 1
+    assert "M7b" in ran.out
+
+
+def test_a_limit_on_handoffs_that_is_none_is_refused(
+    jobfence: Runner, url: str
+) -> None:
+    ran = jobfence("audit", "--url", url, "--max-handoffs", "0")
+    assert ran.code == 2
+    assert ran.sentence().startswith("--max-handoffs must be 1 or more, not 0")

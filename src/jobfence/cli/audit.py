@@ -46,6 +46,12 @@ def register(commands: Commands) -> None:
         metavar="FILE",
         help="write the journal as a TLA+ module too, for spec/trace/run.py",
     )
+    parser.add_argument(
+        "--max-handoffs",
+        type=int,
+        metavar="N",
+        help="what the stores were made with: handoffs given up are then judged too",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -53,6 +59,8 @@ def run(args: argparse.Namespace) -> int:
     path: Path | None = args.tla
     if path is not None and not path.absolute().parent.is_dir():
         raise UsageError(f"--tla: there is no directory {path.parent}")
+    if args.max_handoffs is not None and args.max_handoffs < 1:
+        raise UsageError(f"--max-handoffs must be 1 or more, not {args.max_handoffs}")
     with open_store(args) as store:
         from jobfence.store.sql import auditing  # noqa: PLC0415  SQLAlchemy
 
@@ -67,8 +75,8 @@ def _audit_journal(args: argparse.Namespace, seen: "Snapshot") -> int:
     except BadEntry as bad:
         raise CommandFailed(f"a row of the journal is no entry: {bad}") from bad
     if args.tla is not None:
-        _write_module(args.tla, entries)
-    verdict = check(entries, seen)
+        _write_module(args.tla, entries, args.max_handoffs)
+    verdict = check(entries, seen, max_handoffs=args.max_handoffs)
     if args.json:
         output.print_json(
             {
@@ -86,9 +94,11 @@ def _audit_journal(args: argparse.Namespace, seen: "Snapshot") -> int:
     return OK if verdict.ok else FOUND_WRONG
 
 
-def _write_module(path: Path, entries: Sequence[Entry]) -> None:
+def _write_module(
+    path: Path, entries: Sequence[Entry], max_handoffs: int | None
+) -> None:
     try:
-        path.write_text(trace_module(entries))
+        path.write_text(trace_module(entries, max_handoffs=max_handoffs))
     except NotForTLC as problem:
         raise CommandFailed(f"--tla: {problem}") from problem
 
