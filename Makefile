@@ -38,7 +38,7 @@ test: $(VENV)/.installed-spec ## All tests, with coverage, on every database tha
 	@echo "state machine and store:"
 	$(PY) -m coverage report --include='$(CORE)' --fail-under=$(MIN_CORE_COVERAGE) --precision=1
 
-deep: $(VENV)/.installed-deep ## Suite, races, soaks and mutants at length, in under an hour; results go to docs/results
+deep: $(VENV)/.installed-deep ## Suite, races, soaks and mutants at length; results of mutants go to docs/results
 	HYPOTHESIS_PROFILE=deep $(PY) -m pytest model_tests -m "deep or not deep" $(SHARED) $(ARGS)
 	$(PY) -m pytest tests -v -m deep $(ARGS)
 	$(PY) -m tools.mutation
