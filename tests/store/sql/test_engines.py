@@ -68,6 +68,27 @@ def test_postgresql_reads_what_is_committed(database: Database) -> None:
     assert ask(database, setting) == "read committed"
 
 
+@only("postgresql", "mariadb")
+@pytest.mark.parametrize("level", [None, "AUTOCOMMIT", "REPEATABLE READ"])
+def test_a_level_is_set_for_each_transaction_only_where_it_is_another_one(
+    world: World, monkeypatch: pytest.MonkeyPatch, level: str | None
+) -> None:
+    engine = make_engine(world.database.url)
+    given = engine if level is None else engine.execution_options(isolation_level=level)
+    store, set_to = world.store(given), []
+    store.enqueue("job")
+    plain = engine.dialect.set_isolation_level
+
+    def noting(connection: Any, wanted: Any) -> None:
+        set_to.append(wanted)
+        plain(connection, wanted)
+
+    monkeypatch.setattr(engine.dialect, "set_isolation_level", noting)
+    assert store.claim() is not None
+    engine.dispose()
+    assert set_to[:1] == ([] if level is None else ["READ COMMITTED"])
+
+
 @only("postgresql")
 def test_F76_nothing_is_prepared_in_a_servers_session(world: World) -> None:
     # A transaction pooler hands the session to somebody else.

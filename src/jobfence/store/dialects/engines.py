@@ -26,6 +26,7 @@ from jobfence.store.dialects.naming import MYSQL_NAMES
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
 
+OWN_ISOLATION = "READ COMMITTED"
 BUSY_TIMEOUT_S = 30
 CONNECT_TIMEOUT_S = 10
 _WAL_TRIES = 200
@@ -52,6 +53,18 @@ def make_engine(url: str | URL) -> Engine:
     engine = create_engine(parsed, **_options(parsed))
     _attach(engine)
     return engine
+
+
+def begins_at(engine: Engine, isolation: str) -> bool:
+    """
+    Whether the engine's transactions are known to begin at this isolation level.
+
+    To set it for each costs MariaDB four round trips: two before, and two to undo it.
+    """
+    chosen = engine.get_execution_options().get("isolation_level")
+    if chosen is not None:
+        return bool(chosen == isolation)
+    return isolation == OWN_ISOLATION and engine in _made
 
 
 def make_async_engine(url: str | URL) -> "AsyncEngine":
@@ -110,7 +123,7 @@ def _options(url: URL, *, sync: bool = True) -> dict[str, Any]:
             options["pool_size"], options["max_overflow"] = 1, 0
             options["connect_args"]["check_same_thread"] = False
         return options
-    options = {"isolation_level": "READ COMMITTED", "pool_recycle": 1800}
+    options = {"isolation_level": OWN_ISOLATION, "pool_recycle": 1800}
     if url.get_driver_name() == "psycopg":
         # Prepared statements live in a server's session, which a transaction pooler
         # hands to somebody else (rule T4).
@@ -149,6 +162,7 @@ def check_pool(engine: Engine) -> None:
 
 
 def _attach(engine: Engine) -> None:
+    _made.add(engine)
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _set_up_sqlite)
     elif engine.dialect.name in MYSQL_NAMES:
@@ -190,6 +204,7 @@ def _set_up_mysql(connection: Any, _record: object) -> None:
         cursor.close()
 
 
+_made: "weakref.WeakSet[Engine]" = weakref.WeakSet()
 _guarded: "weakref.WeakSet[Engine]" = weakref.WeakSet()
 # Pools inherited over a fork. Their connections belong to the parent: even closing one
 # here would speak on the parent's socket, or release the parent's file locks.

@@ -16,7 +16,12 @@ from jobfence.statemachine.retry import RetryPolicy, SteppedRetry
 from jobfence.store.contract import (
     DEFAULT_LEASE_MS,
 )
-from jobfence.store.dialects.engines import check_pool, guard_against_fork, make_engine
+from jobfence.store.dialects.engines import (
+    begins_at,
+    check_pool,
+    guard_against_fork,
+    make_engine,
+)
 from jobfence.store.dialects.rooms import room_for
 from jobfence.store.sql.joined import JoinedRunner
 from jobfence.store.sql.methods.core import CoreMethods
@@ -132,10 +137,10 @@ class SqlJobStore(CoreMethods, ConcurrencyMethods, ScheduleMethods, OperationsMe
         )
         self._ready = Ready()
         guard_against_fork(self._engine)
-        own = self._engine
-        if not self._owns_engine and self._settings.room.isolation is not None:
+        own, isolation = self._engine, self._settings.room.isolation
+        if isolation is not None and not begins_at(own, isolation):
             # The engine may be set to REPEATABLE READ or AUTOCOMMIT for its owner.
-            own = own.execution_options(isolation_level=self._settings.room.isolation)
+            own = own.execution_options(isolation_level=isolation)
         self._runner: OwnRunner | JoinedRunner = OwnRunner(
             own, self._settings, self._ready
         )

@@ -12,6 +12,7 @@ from jobfence.statemachine.policy import QueuePolicy
 from jobfence.statemachine.retry import RetryPolicy
 from jobfence.store.contract import DEFAULT_LEASE_MS
 from jobfence.store.dialects.engines import (
+    begins_at,
     check_pool,
     guard_against_fork,
     make_async_engine,
@@ -79,9 +80,9 @@ class AsyncSqlJobStore(
         )
         self._ready = Ready()
         guard_against_fork(self._engine.sync_engine)
-        own = self._engine
-        if not self._owns_engine and self._settings.room.isolation is not None:
-            own = own.execution_options(isolation_level=self._settings.room.isolation)
+        own, isolation = self._engine, self._settings.room.isolation
+        if isolation is not None and not begins_at(own.sync_engine, isolation):
+            own = own.execution_options(isolation_level=isolation)
         self._runner: AsyncOwnRunner | AsyncJoinedRunner = AsyncOwnRunner(
             own, self._settings, self._ready
         )
