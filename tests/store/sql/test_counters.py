@@ -55,6 +55,35 @@ def test_C9_a_counter_without_any_job_is_no_repair(world: World) -> None:
     assert world.counters() == {"idle": (3, 0)}
 
 
+def test_C9_a_lost_counter_has_the_cap_of_the_latest_of_its_active_jobs(
+    world: World,
+) -> None:
+    store = world.store()
+
+    def enqueued(cap: int) -> str:
+        store.set_concurrency("k", cap)
+        return store.enqueue("job", concurrency_key="k", max_concurrency=cap)
+
+    def made_again() -> int:
+        with world.database.engine.begin() as connection:
+            connection.execute(world.tables.concurrency.delete())
+        store.reconcile_active_concurrency()
+        return world.counters()["k"][0]
+
+    enqueued(2)
+    enqueued(3)
+    assert made_again() == 3  # of one millisecond, by their ids
+    world.clock.advance(1)
+    latest, ended = enqueued(4), enqueued(5)
+    store.cancel(ended)
+    assert made_again() == 4
+    world.clock.advance(-2)
+    enqueued(6)
+    assert made_again() == 4  # by their time, where the clock was set back
+    store.cancel(latest)
+    assert made_again() == 3
+
+
 def test_L2_one_worker_owns_the_database_until_its_time_is_over(world: World) -> None:
     store = world.store()
     assert store.acquire_ownership("one", ttl_ms=10)

@@ -104,6 +104,16 @@ class Identity(SuiteBase):
         assert once(store, 1, scheduled_at=START_MS + 100) == sooner
         assert once(store, 1, scheduled_at=START_MS + 49) not in (sooner, later)
 
+    def test_of_twins_due_at_once_the_one_created_earlier_is_meant(
+        self, bench: Bench
+    ) -> None:
+        """Rule E4: by the clock, also where that was set back meanwhile."""
+        store = bench.open()
+        store.enqueue("mail", [1], scheduled_at=START_MS + 50)
+        bench.clock.advance(-1)
+        first = store.enqueue("mail", [1], scheduled_at=START_MS + 50)
+        assert once(store, 1, scheduled_at=START_MS + 50) == first
+
     def test_names_apart_share_a_key_and_no_identity(self, bench: Bench) -> None:
         """Rule E4, case A86."""
         store = bench.open()

@@ -88,6 +88,19 @@ class Ordering(SuiteBase):
         assert scheduled is not None
         assert scheduled.id == first
 
+    def test_of_one_moment_the_job_created_earlier_is_next(self, bench: Bench) -> None:
+        """Rules O1 and O2: by the clock, also where that was set back meanwhile."""
+        store = bench.open()
+        due = START_MS + 60_000
+        second = store.enqueue("mail", [2], scheduled_at=due)
+        bench.clock.advance(-1)
+        first = store.enqueue("mail", [1], scheduled_at=due)
+        scheduled = store.next_scheduled()
+        assert scheduled is not None
+        assert scheduled.id == first
+        bench.clock.set(due)
+        assert [each.job.id for each in store.claim(2)] == [first, second]
+
     def test_a_claim_asks_for_queues_and_modes(self, bench: Bench) -> None:
         """Rule E, C's issue: execution modes and queues as filters."""
         store = bench.open()

@@ -57,6 +57,21 @@ class Schedules(SuiteBase):
         assert (current(store), latest(store)) == (new.id, old.id)
 
     @requires(Capability.SCHEDULE_KEYS)
+    def test_a_schedule_key_and_a_concurrency_key_may_be_one_text(
+        self, bench: Bench
+    ) -> None:
+        """Rules C1 and K: they name different things."""
+        store = bench.open()
+        for _ in range(2):
+            owner = store.replace_scheduled(KEY, "mail")
+        pair: dict[str, Any] = {"concurrency_key": KEY, "max_concurrency": 1}
+        store.enqueue("scan", **pair)
+        other = store.enqueue("scan", **pair)
+        assert len(store.claim(3)) == 2
+        assert current(store) == owner.job_id
+        assert there(store, other).status is JobStatus.QUEUED
+
+    @requires(Capability.SCHEDULE_KEYS)
     def test_a_running_owner_is_detached(self, bench: Bench) -> None:
         """Rules K0 and K2, cases A53, A122, F40: it runs on, and owns nothing."""
         store = bench.open()
