@@ -10,6 +10,8 @@ from hypothesis import HealthCheck, settings
 from sqlalchemy import create_engine
 from sqlalchemy.exc import SQLAlchemyError
 
+pytest_plugins = ["tests.measuring"]
+
 CI = os.environ.get("CI") == "true"
 
 # One statement may take any time on a busy machine: no deadline, no "too slow".

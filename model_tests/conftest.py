@@ -1,11 +1,9 @@
-"""A whole run in CI must have met everything that it claims to test; what is measured."""
+"""A whole run in CI must have met everything that it claims to test."""
 
 import os
 
-from collections.abc import Iterator
 from typing import Any
 
-import coverage
 import pytest
 
 from jobfence.conformance.sometimes import RACES, SEQUENCES, missing, seen
@@ -13,34 +11,6 @@ from jobfence.conformance.sometimes import RACES, SEQUENCES, missing, seen
 # Fewer tests than that, and the run was of some part.
 WHOLE_RUN = 2000
 _collected = [0]  # the most that a process of this run found
-# The same code again and again: to measure it takes nearly twice as long as to run it.
-# Of each kind some are measured: the sequences on SQLite, say.
-_REPEATED = (
-    "finds_the_fault_too",
-    "sequences_meet_all",
-    "every_interleaving",
-    "states_of_three_jobs",
-    "mutant",
-)
-_SEQUENCES, _MEASURED = "every_method_does_what_the_model_does", "SQLite"
-
-
-@pytest.fixture(autouse=True)
-def _measured(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Stop measuring coverage for a test that repeats what others do."""
-    name = request.node.nodeid
-    repeats = any(each in name for each in _REPEATED) or (
-        _SEQUENCES in name and _MEASURED not in name
-    )
-    measuring = coverage.Coverage.current() if repeats else None
-    if measuring is None:
-        yield
-        return
-    measuring.stop()
-    try:
-        yield
-    finally:
-        measuring.start()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -1,0 +1,78 @@
+"""
+Which tests coverage is measured in, and how; a plugin of every run.
+
+To follow greenlets takes coverage half of a run's time, and only `AsyncSqlJobStore`
+works in them: what is measured in its tests is measured apart, and combined.
+"""
+
+from collections.abc import Iterator
+
+import coverage
+import pytest
+
+# The same code again and again. Of each kind some are measured: the sequences on
+# SQLite, say.
+_REPEATED = (
+    "finds_the_fault_too",
+    "sequences_meet_all",
+    "every_interleaving",
+    "states_of_three_jobs",
+    "mutant",
+)
+_SEQUENCES, _MEASURED = "every_method_does_what_the_model_does", "SQLite"
+_IN_GREENLETS = "AsyncSqlJobStore"
+_apart: list[coverage.Coverage] = []
+
+
+@pytest.fixture(autouse=True)
+def _measured(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Measure a test as it has to be, or not at all."""
+    measuring = coverage.Coverage.current()
+    instead = None
+    if measuring is not None and hasattr(request.module, _IN_GREENLETS):
+        instead = _following_greenlets(measuring)
+    elif measuring is None or not _repeats(request.node.nodeid):
+        yield
+        return
+    measuring.stop()
+    if instead is not None:
+        instead.start()
+    try:
+        yield
+    finally:
+        if instead is not None:
+            instead.stop()
+        measuring.start()
+
+
+def _repeats(name: str) -> bool:
+    """Whether other tests go through the same code."""
+    sequences = _SEQUENCES in name and _MEASURED not in name
+    return sequences or any(each in name for each in _REPEATED)
+
+
+def _following_greenlets(measuring: coverage.Coverage) -> coverage.Coverage:
+    """Return this process's other measurement, with the same settings."""
+    if not _apart:
+        _apart.append(
+            coverage.Coverage(
+                config_file=measuring.config.config_file or True,
+                data_suffix=True,
+                concurrency=["thread", "greenlet"],
+            )
+        )
+    return _apart[0]
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """
+    Keep what was measured apart.
+
+    With a second measurement, what coverage began by itself in one of several
+    processes is no longer saved by itself.
+    """
+    for each in _apart:
+        each.save()
+    measuring = coverage.Coverage.current()
+    if _apart and measuring is not None and hasattr(session.config, "workerinput"):
+        measuring.save()
