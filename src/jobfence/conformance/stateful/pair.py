@@ -208,15 +208,14 @@ class Pair:
         """
         Compare the state, read through the instance that made no change.
 
-        Every job and every counter, and what a claim would take next; of the other
-        reads all, or the next one in turn: each costs a server as much as a step.
+        Every job and every counter; of what is read of them, such as the next one
+        that a claim would take, all, or one in turn: each costs as much as a step.
         """
         if not self._sides:
             return
-        reads, turn = self._reads(), len(self.script)
+        reads = self._reads()
         if not everything:
-            always, rest = reads[:1], reads[1:]
-            reads = [*always, rest[turn % len(rest)]]
+            reads = [reads[len(self.script) % len(reads)]]
         model, store = self._sides
         expected = model.state(self._reader, reads)
         with self._raising("jobs and what is read of them"):
