@@ -13,6 +13,8 @@ ARGS ?=
 # Processes that the tests are shared among; 0 for this one alone (then --pdb works).
 WORKERS ?= 2
 SHARED = -n $(WORKERS) --dist worksteal
+# no: tests run without coverage, in less time.
+MEASURE ?= yes
 MIN_COVERAGE ?= 0
 # Of lines and branches of what the guarantee stands on.
 MIN_CORE_COVERAGE ?= 0
@@ -31,12 +33,16 @@ demo: $(VENV)/.installed-demo ## Show jobs survive a killed worker, on SQLite
 	@$(VENV)/bin/jobfence demo
 
 test: $(VENV)/.installed-spec ## All tests, with coverage, on every database that answers
+ifeq ($(MEASURE),no)
+	$(PY) -m pytest $(SHARED) $(ARGS)
+else
 	$(PY) -m coverage erase
 	$(PY) -m coverage run -m pytest $(SHARED) $(ARGS)
 	$(PY) -m coverage combine --quiet
 	$(PY) -m coverage report --fail-under=$(MIN_COVERAGE)
 	@echo "state machine and store:"
 	$(PY) -m coverage report --include='$(CORE)' --fail-under=$(MIN_CORE_COVERAGE) --precision=1
+endif
 
 deep: $(VENV)/.installed-deep ## Suite, races, soaks and mutants at length; results of mutants go to docs/results
 	HYPOTHESIS_PROFILE=deep $(PY) -m pytest model_tests -m "deep or not deep" $(SHARED) $(ARGS)
