@@ -6,6 +6,10 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+from hypothesis import settings
+
+from jobfence.conformance.stateful.machine import usual_settings
+
 EXAMPLES = Path(__file__).parent.parent / "docs" / "examples"
 PAGE = EXAMPLES.parent / "write-an-adapter.md"
 
@@ -21,7 +25,13 @@ def load(name: str) -> ModuleType:
 
 
 load("file_store")
-TestFileJobStore = load("test_file_store").TestFileJobStore
+_AsShown = load("test_file_store").TestFileJobStore
+
+
+class TestFileJobStore(_AsShown):  # type: ignore[misc,valid-type]  # loaded, so Any
+    stateful_settings = settings(
+        usual_settings(), max_examples=50, stateful_step_count=30
+    )
 
 
 def test_the_page_shows_these_very_files() -> None:

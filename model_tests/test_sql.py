@@ -1,8 +1,15 @@
 """The suite on every database that answers."""
 
+import os
+
 from typing import ClassVar
 
+from hypothesis import settings
+
+from jobfence.conformance.stateful.machine import usual_settings
 from model_tests.sql_suite import SqlJobStoreSuite as _SqlJobStoreSuite
+
+DEEP = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
 
 
 class TestSqlJobStoreOnSQLite(_SqlJobStoreSuite):
@@ -15,3 +22,5 @@ class TestSqlJobStoreOnPostgreSQL(_SqlJobStoreSuite):
 
 class TestSqlJobStoreOnMariaDB(_SqlJobStoreSuite):
     database: ClassVar = "mariadb"
+    # Most of its statements are SQLite's; a statement here takes three times as long.
+    stateful_settings = None if DEEP else settings(usual_settings(), max_examples=60)

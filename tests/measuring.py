@@ -10,16 +10,18 @@ from collections.abc import Iterator
 import coverage
 import pytest
 
-# The same code again and again. Of each kind some are measured: the sequences on
-# SQLite, say.
+# The same code again and again. Of each kind some are measured: the sequences on the
+# store in memory, say, which are short.
 _REPEATED = (
     "finds_the_fault_too",
     "sequences_meet_all",
     "every_interleaving",
     "states_of_three_jobs",
+    "what_the_model_does[sqlite]",
     "mutant",
 )
-_SEQUENCES, _MEASURED = "every_method_does_what_the_model_does", "SQLite"
+_SEQUENCES = "every_method_does_what_the_model_does"
+_MEASURED = ("TestMemoryJobStore", "TestAsyncSqlJobStoreOnSQLite")
 _IN_GREENLETS = "AsyncSqlJobStore"
 _apart: list[coverage.Coverage] = []
 
@@ -28,12 +30,12 @@ _apart: list[coverage.Coverage] = []
 def _measured(request: pytest.FixtureRequest) -> Iterator[None]:
     """Measure a test as it has to be, or not at all."""
     measuring = coverage.Coverage.current()
-    instead = None
-    if measuring is not None and hasattr(request.module, _IN_GREENLETS):
-        instead = _following_greenlets(measuring)
-    elif measuring is None or not _repeats(request.node.nodeid):
+    repeats = _repeats(request.node.nodeid)
+    in_greenlets = hasattr(request.module, _IN_GREENLETS)
+    if measuring is None or not (repeats or in_greenlets):
         yield
         return
+    instead = None if repeats else _following_greenlets(measuring)
     measuring.stop()
     if instead is not None:
         instead.start()
@@ -47,8 +49,9 @@ def _measured(request: pytest.FixtureRequest) -> Iterator[None]:
 
 def _repeats(name: str) -> bool:
     """Whether other tests go through the same code."""
-    sequences = _SEQUENCES in name and _MEASURED not in name
-    return sequences or any(each in name for each in _REPEATED)
+    if _SEQUENCES in name:
+        return not any(each in name for each in _MEASURED)
+    return any(each in name for each in _REPEATED)
 
 
 def _following_greenlets(measuring: coverage.Coverage) -> coverage.Coverage:
