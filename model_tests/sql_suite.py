@@ -49,8 +49,26 @@ class SqlBackdoor:
         self._write(update(table).where(table.c.id == job_id).values(args="{"))
 
 
-def _unsafe(connection: Any, _record: object) -> None:
-    connection.execute("PRAGMA synchronous=OFF")
+# These tests lose no power, and there are thousands of commits. MariaDB has no such
+# setting for a session.
+UNSAFE = {
+    "sqlite": "PRAGMA synchronous=OFF",
+    "postgresql": "SET synchronous_commit=off",
+}
+
+
+def commit_without_waiting(engine: Engine) -> None:
+    """Let commits not wait until they are on disk."""
+    statement = UNSAFE.get(engine.dialect.name)
+
+    def set_up(connection: Any, _record: object) -> None:
+        cursor = connection.cursor()
+        cursor.execute(statement)
+        cursor.close()
+        connection.commit()
+
+    if statement is not None:
+        event.listen(engine, "connect", set_up)
 
 
 class SqlJobStoreSuite(JobStoreSuite):
@@ -65,9 +83,7 @@ class SqlJobStoreSuite(JobStoreSuite):
         if cls.database not in database_urls:
             pytest.skip(f"{cls.database} does not answer")
         cls.engine = make_engine(database_urls[cls.database])
-        if cls.database == "sqlite":
-            # These tests lose no power, and there are thousands of commits.
-            event.listen(cls.engine, "connect", _unsafe)
+        commit_without_waiting(cls.engine)
         yield
         cls.engine.dispose()
 

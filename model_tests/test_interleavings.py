@@ -11,6 +11,7 @@ from jobfence.conformance.sql.exploring import ModelWorld, Scenario, explore
 from jobfence.conformance.sql.scenarios import SCENARIOS
 from jobfence.conformance.sql.scheduler import Scheduler
 from jobfence.store.dialects.engines import make_engine
+from model_tests.sql_suite import commit_without_waiting
 from model_tests.worlds import SqlWorld
 
 DEEP = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
@@ -26,6 +27,7 @@ def world(
     if request.param not in database_urls:
         pytest.skip(f"{request.param} does not answer")
     engine = make_engine(database_urls[request.param])
+    commit_without_waiting(engine)
     found = SqlWorld(engine, new_namespace())
     yield found
     found.close()

@@ -12,7 +12,7 @@ def test_sequences_meet_all_that_they_must() -> None:
         Model().open_store,
         settings=settings(
             usual_settings(),
-            max_examples=200,
+            max_examples=150,
             stateful_step_count=50,
             derandomize=True,
             database=None,

@@ -82,4 +82,4 @@ def test_no_mutant_of_any_statement_survives_without_a_reason(place: Place) -> N
         for _, each in pairs
         if each.by is None
     ]
-    assert wrong == []
+    assert not wrong, "\n".join(wrong)

@@ -15,7 +15,7 @@ from jobfence.conformance.steps import walk_every_edge
 from jobfence.store import SqlJobStore
 from jobfence.store.dialects.engines import make_engine
 from jobfence.store.sql.schema import schema_for
-from model_tests.sql_suite import SqlBackdoor
+from model_tests.sql_suite import SqlBackdoor, commit_without_waiting
 
 DEEP = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
 # So many steps with three jobs, in a run that has to end soon and in one that has not.
@@ -43,6 +43,7 @@ def place(
     if name not in database_urls:
         pytest.skip(f"{name} does not answer")
     engine = make_engine(database_urls[name])
+    commit_without_waiting(engine)
     tables = schema_for(f"{space}_", None)
 
     def open_store(namespace: str, **settings: object) -> SqlJobStore:

@@ -79,8 +79,7 @@ class Handing(TwinMachine):
 
     def _work(self, number: int, key: tuple[str, int] | None) -> list[Request]:
         more = self.spelled({"concurrency": key})
-        if number == 1:
-            more["max_retries"] = 0  # else a failure is hardly ever the last one
+        more["max_retries"] = number - 1  # few, else no failure is the last one
         return [Request("mail", (each,), more) for each in range(number)]
 
     # Claim
@@ -189,6 +188,20 @@ class Handing(TwinMachine):
         """The change was made, the answer lost: the caller asks again elsewhere."""
         self.acknowledge(who, verb, *held)
         self.acknowledge(1 - who, verb, *held)
+
+    @rule(target=HANDOFFS, who=draw.INSTANCES, verb=draw.VERBS, key=draw.WORK_KEYS)
+    def come_too_late(
+        self, who: int, verb: str, key: tuple[str, int] | None
+    ) -> MultipleResults[Pair]:
+        """The job runs elsewhere by now, and the first to have had it speaks up."""
+        self.both(who, "enqueue_many", self._work(2, key))
+        first = self.taken(self.both(who, "claim", 1))
+        seen = list(first.values)
+        for job, handoff in first.values:
+            self.acknowledge(who, "return_to_queue", job, handoff)
+            seen += self.taken(self.both(1 - who, "claim_job", job)).values
+            self.acknowledge(who, verb, job, handoff)
+        return multiple(*seen)
 
     @rule(
         who=draw.INSTANCES,

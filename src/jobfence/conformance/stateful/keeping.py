@@ -18,6 +18,17 @@ from jobfence.statemachine.states import JobStatus
 class Keeping(Handing):
     """What a scheduler, an operator and the clock do."""
 
+    # Idempotency keys
+
+    @precondition(when(Capability.IDEMPOTENCY))
+    @rule(target=JOBS, who=draw.INSTANCES, args=draw.ARGS, kwargs=draw.KWARGS)
+    def enqueue_once(
+        self, who: int, args: tuple[object, ...], kwargs: object
+    ) -> MultipleResults[Ref]:
+        """One key for all: the same request again, and others that it refuses."""
+        given = {"idempotency_key": "once"}
+        return self.new_jobs(self.both(who, "enqueue", "mail", args, kwargs, **given))
+
     # Schedule keys
 
     @precondition(when(Capability.SCHEDULE_KEYS))

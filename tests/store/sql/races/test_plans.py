@@ -17,6 +17,7 @@ from tests.store.sql.races.place import Place
 MANY = 10_000
 
 
+@pytest.mark.unnoted  # of ten thousand jobs the plan is asked
 @pytest.mark.on("postgresql")
 def test_F49_a_claim_of_one_locks_and_takes_one_in_a_nested_loop(place: Place) -> None:
     """Case F49: 10,000 rows, statistics of an empty table, no hash or merge join."""
@@ -76,6 +77,7 @@ def claims_seen(engine: Engine) -> Iterator[list[tuple[str, Any]]]:
         event.remove(engine, "before_cursor_execute", note)
 
 
+@pytest.mark.unnoted
 @pytest.mark.on("postgresql")
 @pytest.mark.parametrize("analyzed", [False, True])
 def test_F50_no_claim_is_sorted_even_with_statistics_of_an_empty_table(
@@ -107,6 +109,7 @@ def test_F50_no_claim_is_sorted_even_with_statistics_of_an_empty_table(
             assert f"Index Scan using {place.prefix}jobs_due" in steps
 
 
+@pytest.mark.unnoted
 @pytest.mark.on("mariadb")
 @pytest.mark.parametrize("n", [3, 60, 3000])
 def test_F50_no_claim_is_sorted(place: Place, n: int) -> None:
@@ -147,6 +150,7 @@ def test_a_claim_looks_further_when_others_hold_the_first_jobs(place: Place) -> 
     assert place.count(JobStatus.HANDED_OFF) == 130
 
 
+@pytest.mark.unnoted  # statements are counted
 def test_F56_old_jobs_are_pruned_in_batches_while_a_reader_holds_a_snapshot(
     place: Place,
 ) -> None:
