@@ -49,6 +49,13 @@ class Caps(SuiteBase):
         assert taken[-1].job.id == free
         assert store.claim(10) == []
 
+    def test_a_full_key_hides_no_job_without_a_key(self, bench: Bench) -> None:
+        """Rule C6: it is found when the key fills up in the middle of a batch."""
+        store = bench.open()
+        (first, *_) = keyed(store, "k", 1, 3)
+        plain = store.enqueue("mail")
+        assert [each.job.id for each in store.claim(3)] == [first, plain]
+
     def test_a_backlog_hides_nothing(self, bench: Bench) -> None:
         """Rule C6, case F46: a full key with a thousand jobs ahead."""
         store = bench.open()

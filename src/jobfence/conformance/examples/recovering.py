@@ -32,6 +32,22 @@ class Recovering(SuiteBase):
         assert "local" in (job.last_error or ""), "the text names the worker"
         assert (job.last_worker_id, job.last_handed_off_at_ms) == ("local", START_MS)
 
+    def test_jobs_recovered_together_are_claimed_together_again(
+        self, bench: Bench
+    ) -> None:
+        """Rules M2 and L4: each is handed off as if for the first time."""
+        store = bench.open()
+        ids = [store.enqueue("mail") for _ in range(2)]
+        first = {each.handoff_id for each in store.claim(2)}
+        bench.clock.advance(LEASE_MS)
+        assert len(store.recover_expired()) == 2
+        bench.clock.advance(10_000)
+        second = store.claim(2)
+        assert [(each.job.id, each.job.handoffs) for each in second] == [
+            (job_id, 2) for job_id in ids
+        ]
+        assert not first & {each.handoff_id for each in second}
+
     @pytest.mark.parametrize("store_lease", [None, 5_000])
     @pytest.mark.parametrize("claim_lease", [None, 7_000, ...])
     def test_the_lease_is_the_call_s_else_the_store_s(
