@@ -79,7 +79,7 @@ docs: $(VENV)/.installed-dev ## Build the documentation; a warning is an error
 
 lock: $(VENV)/.installed-dev ## Renew constraints.txt (no index address is written)
 	$(PIP) uv
-	$(VENV)/bin/uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 \
+	$(VENV)/bin/uv pip compile pyproject.toml --all-extras --group dev --group mutation --universal --python-version 3.11 \
 		--no-annotate --no-header --upgrade --quiet --output-file constraints.txt
 
 # The stamps are touched last: an interrupted install is done again. A venv whose Python has gone is made anew.
