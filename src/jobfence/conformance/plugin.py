@@ -62,7 +62,7 @@ def pytest_configure(config: pytest.Config) -> None:
         try:
             config.stash[_ADAPTER] = load(given) if isinstance(given, str) else given
         except NoAdapter as problem:
-            raise pytest.UsageError(f"--job-adapter: {problem}") from problem
+            raise pytest.UsageError(f"no store to test: {problem}") from problem
 
 
 def pytest_unconfigure() -> None:
