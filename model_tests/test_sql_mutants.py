@@ -27,7 +27,14 @@ VITAL = re.compile(
     r"|^SELECT jobs\.id FROM jobs ORDER BY jobs\.(lease_expires|handed_off)_at_ms"
     r"|^SELECT .*\bheld FROM jobs|^SELECT concurrency\.concurrency_key, .* FROM concurr"
 )
-VITAL_PARTS = ("Acknowledging", "Recovering", "Caps", "Mending", "Ordering")
+VITAL_PARTS = (
+    "Claiming",
+    "Acknowledging",
+    "Recovering",
+    "Caps",
+    "Mending",
+    "Ordering",
+)
 
 
 @pytest.fixture

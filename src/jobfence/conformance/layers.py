@@ -14,6 +14,7 @@ from jobfence.conformance.bench import Bench
 from jobfence.conformance.examples.acknowledging import Acknowledging
 from jobfence.conformance.examples.awaiting import Awaiting
 from jobfence.conformance.examples.caps import Caps
+from jobfence.conformance.examples.claiming import Claiming
 from jobfence.conformance.examples.enqueueing import Enqueueing
 from jobfence.conformance.examples.identity import Identity
 from jobfence.conformance.examples.joining import Joining
@@ -27,6 +28,7 @@ from jobfence.conformance.matrix import Matrix
 
 MATRIX: tuple[type[SuiteBase], ...] = (Matrix,)
 EXAMPLES: tuple[type[SuiteBase], ...] = (
+    Claiming,
     Acknowledging,
     Enqueueing,
     Identity,

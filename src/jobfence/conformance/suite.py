@@ -3,6 +3,7 @@
 from jobfence.conformance.examples.acknowledging import Acknowledging
 from jobfence.conformance.examples.awaiting import Awaiting
 from jobfence.conformance.examples.caps import Caps
+from jobfence.conformance.examples.claiming import Claiming
 from jobfence.conformance.examples.enqueueing import Enqueueing
 from jobfence.conformance.examples.identity import Identity
 from jobfence.conformance.examples.joining import Joining
@@ -29,6 +30,7 @@ class JobStoreSuite(
     Caps,
     Recovering,
     Acknowledging,
+    Claiming,
     Identity,
     Enqueueing,
     Matrix,
