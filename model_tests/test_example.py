@@ -8,14 +8,17 @@ from types import ModuleType
 
 from hypothesis import settings
 
+from jobfence.conformance.examples.operating import Operating
+from jobfence.conformance.layers import EXAMPLES, first_failure
 from jobfence.conformance.stateful.machine import usual_settings
+from jobfence.conformance.steps import Setting, walk_every_edge
 
-EXAMPLES = Path(__file__).parent.parent / "docs" / "examples"
-PAGE = EXAMPLES.parent / "write-an-adapter.md"
+SHOWN = Path(__file__).parent.parent / "docs" / "examples"
+PAGE = SHOWN.parent / "write-an-adapter.md"
 
 
 def load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    spec = importlib.util.spec_from_file_location(name, SHOWN / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -32,6 +35,19 @@ class TestFileJobStore(_AsShown):  # type: ignore[misc,valid-type]  # loaded, so
     stateful_settings = settings(
         usual_settings(), max_examples=50, stateful_step_count=30
     )
+
+
+def test_each_layer_by_itself_leaves_out_what_the_store_lacks() -> None:
+    assert Operating in EXAMPLES  # pauses, prunes and requeues, which it cannot
+    assert first_failure(_AsShown(), (Operating,)) is None
+    suite = _AsShown()
+    setting = Setting(suite.open_store, "steps", suite.capabilities)
+    coverage = walk_every_edge(setting, most_jobs=1, most_steps=80)
+    assert coverage.states > 5
+    tried = {move.what for ways in coverage.ways.values() for move in ways}
+    assert "replace_scheduled" not in tried
+    assert "set_concurrency" in tried
+    suite.drop_namespace("steps")
 
 
 def test_the_page_shows_these_very_files() -> None:

@@ -32,6 +32,7 @@ from jobfence.statemachine.policy import (
     resolve_concurrency,
 )
 from jobfence.statemachine.retry import SteppedRetry, retry_delay_ms
+from jobfence.statemachine.settling import settled
 from jobfence.statemachine.states import JobStatus
 from jobfence.statemachine.table import Fence, Guard, Trigger, Value, alternatives
 from jobfence.statemachine.values import (
@@ -366,9 +367,7 @@ class FileJobStore:
         lease_ms=...,
     ):
         """Acknowledge in the order given, then claim, in one transaction (T5)."""
-        for each in acks:  # before anything is written
-            if each.trigger is Trigger.RESCHEDULE:
-                checks.delay_ms(each.delay_ms)
+        acks = [settled(each) for each in acks]  # before anything is written
         limit = checks.integer("limit", claim, least=0, most=10_000)
         worker, lease = checks.text("worker_id", worker_id), self._lease(lease_ms)
         wanted = options.queue_names(queues), options.execution_modes(execution_modes)

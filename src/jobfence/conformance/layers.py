@@ -11,6 +11,7 @@ import pytest
 
 from jobfence.conformance.base import SuiteBase, new_namespace
 from jobfence.conformance.bench import Bench
+from jobfence.conformance.capabilities import needed_by
 from jobfence.conformance.examples.acknowledging import Acknowledging
 from jobfence.conformance.examples.awaiting import Awaiting
 from jobfence.conformance.examples.caps import Caps
@@ -24,6 +25,7 @@ from jobfence.conformance.examples.ordering import Ordering
 from jobfence.conformance.examples.racing import Racing
 from jobfence.conformance.examples.recovering import Recovering
 from jobfence.conformance.examples.schedules import Schedules
+from jobfence.conformance.examples.settling import Settling
 from jobfence.conformance.matrix import Matrix
 
 MATRIX: tuple[type[SuiteBase], ...] = (Matrix,)
@@ -38,6 +40,7 @@ EXAMPLES: tuple[type[SuiteBase], ...] = (
     Schedules,
     Ordering,
     Operating,
+    Settling,
     Joining,
     Awaiting,
     Racing,
@@ -64,7 +67,14 @@ class Check:
         return part
 
     def run(self, suite: SuiteBase, namespace: str) -> BaseException | None:
-        """Run it on a store; return how it failed, or None."""
+        """
+        Run it on a store; return how it failed, or None.
+
+        None also if it needs what the store declares missing.
+        """
+        needed = needed_by(getattr(self.cls, self.name))
+        if any(each not in suite.capabilities for each in needed):
+            return None
         door = suite.open_backdoor(namespace)
         bench = Bench(suite.open_store, namespace, door, suite.open_transaction)
         try:

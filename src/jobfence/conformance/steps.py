@@ -10,10 +10,11 @@ Both sides are compared after every step, so no way past the store is needed.
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from random import Random
 
+from jobfence.conformance.capabilities import ALL, Capability
 from jobfence.conformance.stateful.comparing import Divergence
 from jobfence.conformance.stateful.pair import Action, Pair, Setting
 from jobfence.conformance.stateful.twins import Ref
@@ -39,18 +40,26 @@ class Move:
     given: tuple[tuple[str, object], ...] = ()
 
 
-def moves(number_of_jobs: int, most_jobs: int = MOST_JOBS) -> Iterator[Move]:
-    """Return every operation on so many jobs."""
+def moves(
+    number_of_jobs: int,
+    most_jobs: int = MOST_JOBS,
+    capabilities: Collection[Capability] = ALL,
+) -> Iterator[Move]:
+    """Return every operation on so many jobs, of a store with these capabilities."""
+    keys = Capability.SCHEDULE_KEYS in capabilities
     if number_of_jobs < most_jobs:
         for key, cap in (None, None), ("k1", 1), ("k2", 2):
             given = (("concurrency_key", key), ("max_concurrency", cap))
             yield Move("enqueue", given=given if key else ())
         yield Move("enqueue", given=(("deduplicate_while_queued", True),))
-        yield Move("replace_scheduled")
+        if keys:
+            yield Move("replace_scheduled")
     for what in ("claim", "recover_expired", "recover_handed_off", "clock"):
         yield Move(what)
-    for what in ("cancel_scheduled", "wake_scheduled", "set_concurrency"):
-        yield Move(what)
+    yield Move("set_concurrency")
+    if keys:
+        yield Move("cancel_scheduled")
+        yield Move("wake_scheduled")
     for job in range(number_of_jobs):
         yield Move("claim_job", job)
         yield Move("cancel", job)
@@ -64,6 +73,7 @@ class Coverage:
     """Which operations were tried in which states, and where they led."""
 
     most_jobs: int = MOST_JOBS
+    capabilities: Collection[Capability] = ALL
     ways: dict[State, dict[Move, State | None]] = field(default_factory=dict)
     steps: int = 0
     walks: int = 0
@@ -88,7 +98,7 @@ class Coverage:
 
     def _untried(self, state: State) -> list[Move]:
         if state not in self._left:
-            self._left[state] = [*moves(len(state), self.most_jobs)]
+            self._left[state] = [*moves(len(state), self.most_jobs, self.capabilities)]
         return self._left[state]
 
     def untried(self, state: State) -> Move | None:
@@ -206,7 +216,7 @@ def walk_every_edge(
 
     `most_steps` ends the walks early, for a run that has only so much time.
     """
-    coverage, walk = Coverage(most_jobs), Walk(setting)
+    coverage, walk = Coverage(most_jobs, setting.capabilities), Walk(setting)
     coverage.walks = 1
     try:
         while most_steps is None or coverage.steps < most_steps:

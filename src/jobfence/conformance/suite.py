@@ -13,6 +13,7 @@ from jobfence.conformance.examples.ordering import Ordering
 from jobfence.conformance.examples.racing import Racing
 from jobfence.conformance.examples.recovering import Recovering
 from jobfence.conformance.examples.schedules import Schedules
+from jobfence.conformance.examples.settling import Settling
 from jobfence.conformance.matrix import Matrix
 from jobfence.conformance.stateful.machine import Stateful
 
@@ -23,6 +24,7 @@ class JobStoreSuite(
     Racing,
     Awaiting,
     Joining,
+    Settling,
     Operating,
     Ordering,
     Schedules,

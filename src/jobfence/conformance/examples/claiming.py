@@ -56,7 +56,8 @@ class Claiming(SuiteBase):
         assert store.handoffs_for_worker("w1") == mine
         store.return_to_queue(ids[0], mine[0].handoff_id)
         assert store.handoffs_for_worker("w1") == mine[1:]
-        assert store.handoffs_for_worker("nobody") == []
+        for other in ("nobody", "W1", "w", "w1 "):
+            assert store.handoffs_for_worker(other) == []
 
     def test_handoffs_of_a_worker_come_oldest_first(self, bench: Bench) -> None:
         """Rule M16: by when they were handed off, and not by when they were made."""

@@ -1,7 +1,5 @@
 """Rules R and T: retention, cancelling, pausing, settling, wake-ups, reopening."""
 
-from typing import Any
-
 import pytest
 
 from jobfence.conformance.base import SuiteBase
@@ -9,7 +7,6 @@ from jobfence.conformance.bench import LEASE_MS, START_MS, Bench, held, there
 from jobfence.conformance.capabilities import Capability, requires
 from jobfence.statemachine.errors import InvalidOption
 from jobfence.statemachine.states import JobStatus
-from jobfence.statemachine.values import Settlement
 
 DAY = 24 * 3_600_000
 
@@ -163,78 +160,6 @@ class Operating(SuiteBase):
         for each in (job_id, "no-such-job"):
             with bench.unchanged(store, "R5"), pytest.raises(InvalidOption):
                 store.requeue(each)
-
-    def test_settling_acknowledges_then_claims(self, bench: Bench) -> None:
-        """Rule T5: slots and jobs just freed can be claimed by it."""
-        store = bench.open()
-        pair: dict[str, Any] = {"concurrency_key": "k", "max_concurrency": 1}
-        ids = [store.enqueue("mail", [each], **pair) for each in range(2)]
-        (first,) = store.claim(5)
-        acks, handoffs = store.settle([Settlement.complete(first)], claim=5)
-        assert [ack.result for ack in acks] == ["accepted"]
-        assert [each.job.id for each in handoffs] == ids[1:]
-        acks, handoffs = store.settle(
-            [Settlement.return_to_queue(handoffs[0])], claim=5, worker_id="w"
-        )
-        assert acks[0].accepted
-        assert [each.job.id for each in handoffs] == ids[1:]
-        assert handoffs[0].job.worker_id == "w"
-
-    def test_a_stale_acknowledgement_affects_only_itself(self, bench: Bench) -> None:
-        """Rule T5: in the order given; the same one twice is repeated."""
-        store = bench.open()
-        for _ in range(4):
-            store.enqueue("mail")
-        a, b, c, d = store.claim(4)
-        store.complete(b.job.id, b.handoff_id)
-        acks, handoffs = store.settle(
-            [
-                Settlement.reschedule(d, 500),
-                Settlement.fail(b, "late"),
-                Settlement.complete(a),
-                Settlement.complete(a),
-                Settlement.fail(c, "no"),
-            ]
-        )
-        assert [ack.result for ack in acks] == [
-            "accepted",
-            "stale",
-            "accepted",
-            "repeated",
-            "accepted",
-        ]
-        assert handoffs == []
-        assert there(store, d.job.id).scheduled_at_ms == START_MS + 500
-        assert there(store, c.job.id).attempts == 1
-
-    def test_one_stale_end_among_many_of_a_kind(self, bench: Bench) -> None:
-        """Rules T5 and M18: a batch is fenced job by job, however it is written."""
-        store = bench.open()
-        handoffs = [held(store, store.enqueue("mail", [each])) for each in range(12)]
-        lost = handoffs[5]
-        assert store.return_to_queue(lost.job.id, lost.handoff_id).accepted
-        again = held(store, lost.job.id)
-        answers, _ = store.settle([Settlement.complete(each) for each in handoffs])
-        assert [each.accepted for each in answers] == [
-            each is not lost for each in handoffs
-        ]
-        assert answers[5].stale
-        assert there(store, lost.job.id) == again.job
-
-    def test_a_bad_option_of_a_settlement_writes_nothing(self, bench: Bench) -> None:
-        """Rule T5."""
-        store = bench.open()
-        store.enqueue("mail")
-        (first,) = store.claim()
-        done = Settlement.complete(first)
-        bad: list[tuple[list[Settlement], dict[str, Any]]] = [
-            ([done, Settlement.reschedule(first, -1)], {}),
-            ([done], {"claim": -1}),
-            ([done], {"lease_ms": 0}),
-        ]
-        for acks, options in bad:
-            with bench.unchanged(store, "T5"), pytest.raises(InvalidOption):
-                store.settle(acks, **options)
 
     @requires(Capability.WAKE_UPS)
     def test_a_commit_that_makes_work_due_calls_back(self, bench: Bench) -> None:

@@ -111,6 +111,17 @@ class Recovering(SuiteBase):
         assert ack.job is not None
         assert ack.job.lease_expires_at_ms == START_MS + 7_000
 
+    def test_a_handoff_without_a_lease_stays_without(self, bench: Bench) -> None:
+        """Rule L1: it gets one only where a length is given."""
+        store = bench.open()
+        store.enqueue("mail")
+        (handoff,) = store.claim(lease_ms=None)
+        job_id, handoff_id = handoff.job.id, handoff.handoff_id
+        assert store.extend_lease(job_id, handoff_id).accepted
+        assert there(store, job_id).lease_expires_at_ms is None
+        assert store.extend_lease(job_id, handoff_id, lease_ms=500).accepted
+        assert there(store, job_id).lease_expires_at_ms == START_MS + 500
+
     def test_an_expired_handoff_that_still_stands_may_be_extended(
         self, bench: Bench
     ) -> None:

@@ -3,21 +3,14 @@
 from collections.abc import Collection, Iterable, Sequence
 
 from jobfence.statemachine import checks
-from jobfence.statemachine.errors import InvalidOption
 from jobfence.statemachine.errortext import error_text
+from jobfence.statemachine.settling import settled
 from jobfence.statemachine.table import Trigger
 from jobfence.statemachine.values import STALE, Ack, AckResult, Handoff, Settlement
 from jobfence.store.contract import Lease
 from jobfence.store.memory.base import read_or_log
 from jobfence.store.memory.claims import Claims
 from jobfence.store.memory.transaction import Transaction
-
-_SETTLED_BY = (
-    Trigger.COMPLETE,
-    Trigger.FAIL,
-    Trigger.RESCHEDULE,
-    Trigger.RETURN_TO_QUEUE,
-)
 
 
 class Acks(Claims):
@@ -45,7 +38,7 @@ class Acks(Claims):
         return self._settle_one(Settlement(Trigger.RETURN_TO_QUEUE, job_id, handoff_id))
 
     def _settle_one(self, settlement: Settlement) -> Ack:
-        checked = _checked(settlement)
+        checked = settled(settlement)
         with self._transaction() as transaction:
             return _settle(transaction, checked)
 
@@ -77,31 +70,17 @@ class Acks(Claims):
         lease_ms: Lease = ...,
     ) -> tuple[list[Ack], list[Handoff]]:
         """Acknowledge in the order given, then claim, in one step (T5)."""
-        settlements = [_checked(each) for each in acks]
+        settlements = [settled(each) for each in acks]
         wish = self._wish(claim, queues, execution_modes, worker_id, lease_ms)
         with self._transaction() as transaction:
             answers = [_settle(transaction, each) for each in settlements]
             return answers, self._claim(transaction, wish)
 
 
-def _checked(settlement: object) -> Settlement:
-    """Refuse a settlement that is none before anything is written (E1, T5)."""
-    if not isinstance(settlement, Settlement):
-        raise InvalidOption("acks", settlement, "must be Settlement values")
-    # By identity: a plain "complete" is equal to the trigger, but is none.
-    if all(settlement.trigger is not each for each in _SETTLED_BY):
-        raise InvalidOption(
-            "acks", settlement.trigger, f"must be of {', '.join(_SETTLED_BY)}"
-        )
-    if settlement.trigger is Trigger.RESCHEDULE:
-        checks.delay_ms(settlement.delay_ms)
-    return settlement
-
-
 def _settle(transaction: Transaction, settlement: Settlement) -> Ack:
     given: dict[str, object] = {}
     if settlement.trigger is Trigger.FAIL:
-        given["last_error"] = error_text(settlement.error)
+        given["last_error"] = settlement.error
     if settlement.trigger is Trigger.RESCHEDULE:
         assert settlement.delay_ms is not None
         until = checks.later_ms(transaction.now, settlement.delay_ms)

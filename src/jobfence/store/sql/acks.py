@@ -1,13 +1,12 @@
 """Acknowledgements and lease extensions (M3 to M7, M12, M14, M15, M18)."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from jobfence.statemachine import checks, texts
-from jobfence.statemachine.errors import InvalidOption
-from jobfence.statemachine.errortext import error_text
 from jobfence.statemachine.retry import retry_delay_ms
+from jobfence.statemachine.settling import settled
 from jobfence.statemachine.states import JobStatus
 from jobfence.statemachine.table import Transition, Trigger, Value
 from jobfence.statemachine.values import STALE, Ack, AckResult, Settlement
@@ -15,13 +14,6 @@ from jobfence.store.sql import locks
 from jobfence.store.sql.moving import Effects, Move, choose, move_job, move_jobs
 from jobfence.store.sql.rows import Row, job_or_none
 from jobfence.store.sql.tx import Tx
-
-_SETTLED_BY = (
-    Trigger.COMPLETE,
-    Trigger.FAIL,
-    Trigger.RESCHEDULE,
-    Trigger.RETURN_TO_QUEUE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +27,10 @@ class Extension:
 
 def check(ack: Settlement) -> Settlement:
     """Check what a caller put into an acknowledgement, before anything is written."""
-    checks.storable("job_id", ack.job_id)
-    checks.storable("handoff_id", ack.handoff_id)
-    # By identity: a plain "complete" is equal to the trigger, but is none.
-    if all(ack.trigger is not each for each in _SETTLED_BY):
-        raise InvalidOption("acks", ack.trigger, f"must be of {', '.join(_SETTLED_BY)}")
-    if ack.trigger is Trigger.RESCHEDULE:
-        checks.delay_ms(ack.delay_ms)
-    if ack.trigger is Trigger.FAIL:
-        return replace(ack, error=error_text(ack.error))
-    return ack
+    checked = settled(ack)
+    checks.storable("job_id", checked.job_id)
+    checks.storable("handoff_id", checked.handoff_id)
+    return checked
 
 
 def acknowledge(tx: Tx, acks: Sequence[Settlement]) -> tuple[list[Ack], bool]:

@@ -1,0 +1,49 @@
+"""What may be asked for in a batch of acknowledgements (T5)."""
+
+import pytest
+
+from jobfence.statemachine.errors import InvalidOption
+from jobfence.statemachine.settling import SETTLED, settled
+from jobfence.statemachine.table import Trigger
+from jobfence.statemachine.values import Settlement
+
+
+@pytest.mark.parametrize("trigger", [Trigger.COMPLETE, Trigger.RETURN_TO_QUEUE])
+def test_T5_what_says_all_by_its_trigger_is_taken_as_it_is(trigger: Trigger) -> None:
+    ack = Settlement(trigger, "job", "handoff", error="no\0", delay_ms=-1)
+    assert settled(ack) is ack
+
+
+def test_T5_an_error_is_what_would_be_recorded() -> None:
+    ack = Settlement(Trigger.FAIL, "job", "handoff", error="no\0")
+    told = settled(ack).error
+    assert told is not None
+    assert told.startswith("no")
+    assert "\0" not in told
+
+
+def test_T5_a_wait_is_checked() -> None:
+    ack = Settlement(Trigger.RESCHEDULE, "job", "handoff", delay_ms=5)
+    assert settled(ack) is ack
+    for delay_ms in (None, -1):
+        with pytest.raises(InvalidOption, match=r"^delay_ms must be"):
+            settled(Settlement(Trigger.RESCHEDULE, "job", "x", delay_ms=delay_ms))
+
+
+@pytest.mark.parametrize("trigger", [each for each in Trigger if each not in SETTLED])
+def test_T5_another_trigger_is_no_acknowledgement(trigger: Trigger) -> None:
+    with pytest.raises(
+        InvalidOption,
+        match=f"^acks must be of complete, fail, reschedule, return_to_queue, not .*{trigger}",
+    ):
+        settled(Settlement(trigger, "job", "handoff"))
+
+
+def test_T5_a_text_is_no_trigger_and_a_handoff_id_no_settlement() -> None:
+    text: Trigger = "complete"  # type: ignore[assignment]
+    with pytest.raises(InvalidOption, match=r"^acks must be of complete, "):
+        settled(Settlement(text, "job", "handoff"))
+    with pytest.raises(
+        InvalidOption, match=r"^acks must be Settlement values, not 'h'"
+    ):
+        settled("h")
