@@ -8,6 +8,7 @@ import threading
 
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,18 @@ class Programs:
         program.wait("ready")
         return program
 
+    def freeze(self, program: Program) -> None:
+        """Stop it between two transactions: inside of one it locks everybody out."""
+        with ThreadPoolExecutor(1) as pool:
+            while True:
+                program.signal(signal.SIGSTOP)
+                written = pool.submit(self.store.set_concurrency, "any", 1)
+                try:
+                    return written.result(1)
+                except TimeoutError:
+                    program.signal(signal.SIGCONT)
+                    written.result(PATIENCE_S)
+
     def status(self, job_id: str) -> tuple[JobStatus, int, int]:
         job = self.store.get(job_id)
         assert job is not None
@@ -179,7 +192,7 @@ def test_a_frozen_worker_s_late_acknowledgement_changes_nothing(
     frozen = programs.start(lease_ms=300)
     job_id = programs.store.enqueue("held", max_retries=0)
     frozen.wait("held")
-    frozen.signal(signal.SIGSTOP)
+    programs.freeze(frozen)
     programs.start()
     until_status(programs, job_id, JobStatus.FAILED)
     before = programs.store.get(job_id)
