@@ -167,6 +167,7 @@ class Ordering(SuiteBase):
         assert [job.id for job in store.list_jobs(after=page[-1])] == ids[2:]
         assert [job.id for job in store.list_jobs(after=ids[3])] == ids[4:]
         assert [job.id for job in store.list_jobs(name="scan")] == ids[3:]
+        assert [job.id for job in store.list_jobs(name="scan", after=ids[3])] == ids[4:]
         assert [job.id for job in store.list_jobs(queue="a", limit=1)] == [ids[1]]
         held(store, ids[4])
         found = store.list_jobs(status=JobStatus.HANDED_OFF)
