@@ -40,7 +40,7 @@ def test_T5_another_trigger_is_no_acknowledgement(trigger: Trigger) -> None:
 
 
 def test_T5_a_text_is_no_trigger_and_a_handoff_id_no_settlement() -> None:
-    text: Trigger = "complete"  # type: ignore[assignment]
+    text: Trigger = "complete"  # type: ignore[assignment]  # as a caller may
     with pytest.raises(InvalidOption, match=r"^acks must be of complete, "):
         settled(Settlement(text, "job", "handoff"))
     with pytest.raises(
