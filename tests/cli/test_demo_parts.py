@@ -5,6 +5,7 @@ import hashlib
 import os
 import queue
 import signal
+import subprocess
 import sys
 
 from collections.abc import Iterator
@@ -327,6 +328,36 @@ def test_signals_wait_for_the_end_of_a_block_that_must_not_be_interrupted() -> N
     assert reached == ["the end of the inner block", "the end of the outer block"]
     with uninterrupted():
         pass  # nothing is left waiting
+
+
+@pytest.mark.parametrize("call", ["poll", "send_signal", "kill", "wait"])
+def test_no_call_of_a_process_is_interrupted_in_its_middle(
+    url: str, place: Place, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """An exception between `Popen`'s lock and its `try` would leave it locked."""
+    real = getattr(subprocess.Popen, call)
+    reached: list[str] = []
+
+    def interrupted(*args: object) -> object:
+        if not reached:
+            signal.raise_signal(signal.SIGTERM)
+        reached.append("the end of the call")
+        return real(*args)
+
+    process = Process(orders(url), queue.SimpleQueue())
+    monkeypatch.setattr(subprocess.Popen, call, interrupted)
+
+    def play() -> None:
+        with ended_by_signals():
+            process.send(signal.SIGSTOP)
+            process.ended()
+            process.end(0)
+
+    with pytest.raises(SystemExit):
+        play()
+    assert reached
+    process.end(0)
+    assert process._popen.returncode is not None  # noqa: SLF001
 
 
 def test_signal_handlers_are_put_back_and_left_alone_in_other_threads() -> None:

@@ -38,7 +38,12 @@ class Message(TypedDict):
 
 
 class Process:
-    """One worker process, and the thread that reads what it tells."""
+    """
+    One worker process, and the thread that reads what it tells.
+
+    No call of `Popen` may be interrupted: an exception between its lock and the `try`
+    that frees it would let the next call wait for ever.
+    """
 
     def __init__(self, orders: Orders, inbox: "queue.SimpleQueue[Message]") -> None:
         self.worker_id = orders.worker_id
@@ -71,11 +76,12 @@ class Process:
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal."""
-        self._popen.send_signal(number)
+        with uninterrupted():
+            self._popen.send_signal(number)
 
     def ended(self) -> str | None:
         """Return the last line of what a process said that has ended; else None."""
-        if self._popen.poll() is None:
+        if not self._has_ended():
             return None
         self._errors.seek(0)
         lines = self._errors.read().decode(errors="replace").strip().splitlines()
@@ -90,15 +96,20 @@ class Process:
     def end(self, wait_s: float) -> None:
         """Wait for its end, and kill it after that; reap it in any case."""
         self.ask_to_end()
-        try:
-            self._popen.wait(wait_s)
-        except subprocess.TimeoutExpired:
+        deadline = time.monotonic() + wait_s
+        while not self._has_ended() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        with uninterrupted():
             self._popen.kill()  # also ends a stopped process
             self._popen.wait()
-        self._reader.join(STOP_WAIT_S)
-        assert self._popen.stdout is not None
-        self._popen.stdout.close()
-        self._errors.close()
+            self._reader.join(STOP_WAIT_S)
+            assert self._popen.stdout is not None
+            self._popen.stdout.close()
+            self._errors.close()
+
+    def _has_ended(self) -> bool:
+        with uninterrupted():
+            return self._popen.poll() is not None
 
     def _read(self) -> None:
         assert self._popen.stdout is not None
