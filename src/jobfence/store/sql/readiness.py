@@ -18,6 +18,7 @@ from sqlalchemy import (
     inspect,
     select,
 )
+from sqlalchemy.engine.interfaces import ReflectedColumn
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateColumn, CreateIndex, CreateTable
 
@@ -58,9 +59,14 @@ class Findings:
 def look(connection: Connection, schema: Schema) -> Findings:
     """Compare the database with the tables; `IncompatibleSchema` if none can fit it."""
     inspector = inspect(connection)
-    dialect = connection.dialect.name
     _check_place(inspector, schema.metadata.schema)
-    present = set(inspector.get_table_names(schema=schema.metadata.schema))
+    tables = schema.tables_for(connection.dialect.name)
+    # All tables at once: one by one it is ten times as many round trips on PostgreSQL.
+    place = schema.metadata.schema
+    wanted = [table.name for table in tables]
+    columns = inspector.get_multi_columns(schema=place, filter_names=wanted)
+    indexes = inspector.get_multi_indexes(schema=place, filter_names=wanted)
+    present = {name for _, name in columns}
     findings = Findings(_recorded(connection, schema, present))
     newest = max(findings.recorded, default=0)
     if newest > VERSION:
@@ -68,16 +74,15 @@ def look(connection: Connection, schema: Schema) -> Findings:
             f"the tables {schema.prefix}* are at version {newest}, made by a newer "
             f"jobfence; this one knows versions up to {VERSION}: upgrade the library"
         )
-    for table in schema.tables_for(dialect):
+    for table in tables:
         if table.name not in present:
             findings.tables.append(table)
             continue
-        _look_at_columns(inspector, table, newest, findings)
-        indexes = inspector.get_indexes(table.name, schema=table.schema)
-        names = {each["name"] for each in indexes}
+        _look_at_columns(columns[place, table.name], table, newest, findings)
+        names = {each["name"] for each in indexes.get((place, table.name), ())}
         findings.indexes += [
             index
-            for index in schema.indexes_for(table, dialect)
+            for index in schema.indexes_for(table, connection.dialect.name)
             if index.name not in names
         ]
     # Reflection leaves this on, on MySQL, for good: a caller's connection would not
@@ -103,9 +108,8 @@ def _recorded(
 
 
 def _look_at_columns(
-    inspector: Inspector, table: Table, newest: int, findings: Findings
+    found: Iterable[ReflectedColumn], table: Table, newest: int, findings: Findings
 ) -> None:
-    found = inspector.get_columns(table.name, schema=table.schema)
     names = {each["name"] for each in found}
     missing = [column for column in table.columns if column.name not in names]
     lost = [column.name for column in missing if column.info["since"] <= newest]
