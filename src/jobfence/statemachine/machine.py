@@ -6,7 +6,7 @@ invisible to a type checker, so one typed method stands before them.
 """
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple
 
 from transitions import Machine, MachineError
@@ -30,40 +30,51 @@ class _Subject:
     state: JobStatus
 
 
+@cache
+def _made_of_the_table() -> Machine:
+    """
+    Return the library's machine, one for all: making it costs as much as twenty steps.
+
+    It knows no subject, so that nothing of a step stays behind; what a step needs
+    comes with its trigger.
+    """
+    return Machine(
+        model=None,
+        states=JobStatus,
+        initial=JobStatus.QUEUED,
+        auto_transitions=False,
+        transitions=[_spell(row) for row in TABLE if row.source],
+    )
+
+
+def _spell(row: Transition) -> dict[str, object]:
+    return {
+        "trigger": row.trigger.value,
+        "source": row.source,
+        "dest": row.dest,
+        "conditions": [partial(_check, guard) for guard in row.guards],
+        "after": partial(_record, row),
+    }
+
+
+def _check(guard: Guard, holds: Holds, _fired: list[Transition]) -> bool:
+    return holds(guard)
+
+
+def _record(row: Transition, _holds: Holds, fired: list[Transition]) -> None:
+    fired.append(row)
+
+
 class JobMachine:
     """
     Fires the rows of the table, first match first.
 
-    Not safe for several threads at once: its owner brings the lock. It costs tens of
-    microseconds a step, so the SQL store reads the rows by itself instead.
+    It costs tens of microseconds a step, so the SQL store reads the rows by itself
+    instead.
     """
 
     def __init__(self) -> None:
-        self._subject = _Subject()
-        self._holds: Holds = bool
-        self._fired: list[Transition] = []
-        self._machine = Machine(
-            model=self._subject,
-            states=JobStatus,
-            initial=JobStatus.QUEUED,
-            auto_transitions=False,
-            transitions=[self._spell(row) for row in TABLE if row.source],
-        )
-
-    def _spell(self, row: Transition) -> dict[str, object]:
-        return {
-            "trigger": row.trigger.value,
-            "source": row.source,
-            "dest": row.dest,
-            "conditions": [partial(self._check, guard) for guard in row.guards],
-            "after": partial(self._record, row),
-        }
-
-    def _check(self, guard: Guard) -> bool:
-        return self._holds(guard)
-
-    def _record(self, row: Transition) -> None:
-        self._fired.append(row)
+        self._machine = _made_of_the_table()
 
     def fire(self, trigger: Trigger, source: JobStatus, holds: Holds) -> Step | None:
         """
@@ -74,15 +85,14 @@ class JobMachine:
         event = self._machine.events.get(trigger.value)
         if event is None:  # enqueue, which has no source, moves no job
             return None
-        self._machine.set_state(source, self._subject)
-        self._holds, self._fired = holds, []
+        subject = _Subject()
+        self._machine.set_state(source, subject)
+        fired: list[Transition] = []
         try:
-            event.trigger(self._subject)
+            event.trigger(subject, holds, fired)
         except MachineError:
             return None
-        if not self._fired:
-            return None
-        return Step(self._fired[-1], self._subject.state)
+        return Step(fired[-1], subject.state) if fired else None
 
     def edges(self) -> set[tuple[str, JobStatus, JobStatus]]:
         """Return every (trigger, source, dest) that the library itself holds."""
