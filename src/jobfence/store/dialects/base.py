@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -13,6 +14,7 @@ from sqlalchemy import (
     Insert,
     Select,
     Table,
+    TextClause,
     insert,
 )
 from sqlalchemy.engine import URL
@@ -34,6 +36,14 @@ class Fault(Enum):
     EXISTS = "exists"  # a table, column or index exists already
     SCHEMA = "schema"  # a table or column is not there
     OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names of what a table has."""
+
+    columns: set[str] = field(default_factory=set)
+    indexes: set[str] = field(default_factory=set)
 
 
 class Room(ABC):
@@ -120,6 +130,40 @@ class Room(ABC):
     @abstractmethod
     def now_ms(self, connection: Connection) -> int:
         """Read the database's clock, at this moment and not at the transaction's."""
+
+    def present(
+        self, connection: Connection, place: str | None, names: Sequence[str]
+    ) -> Mapping[str, Names]:
+        """
+        Read which of these tables are there, and what they have.
+
+        One statement: SQLAlchemy's reflection asks for far more than names, table by
+        table, and every store that is opened asks this first. `place` is the schema;
+        None for the one in which a table without a schema is made.
+        """
+        found: dict[str, Names] = {}
+        rows = connection.execute(
+            self._catalog(connection, place), {"place": place, "names": list(names)}
+        )
+        indexes = []
+        for table, kind, name in rows:
+            if kind == "column":
+                found.setdefault(table, Names()).columns.add(name)
+            else:
+                indexes.append((table, name))
+        for table, name in indexes:
+            # A table may have been made between the two parts of the answer.
+            if table in found:
+                found[table].indexes.add(name)
+        return found
+
+    @abstractmethod
+    def _catalog(self, connection: Connection, place: str | None) -> TextClause:
+        """
+        Return the SELECT of (table, "column" or "index", name).
+
+        With a parameter for the schema and an expanding one for the tables' names.
+        """
 
     def check_server(self, connection: Connection) -> None:
         """Refuse a server that cannot keep the rules, with a sentence."""

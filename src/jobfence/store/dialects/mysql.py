@@ -11,6 +11,7 @@ from sqlalchemy import (
     Insert,
     Select,
     Table,
+    TextClause,
     bindparam,
     delete,
     select,
@@ -28,6 +29,17 @@ _NOW = text(
     "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) DIV 1000"
 )
 _SETTINGS = text("SELECT @@sql_mode")
+_CATALOG = text(
+    """
+    SELECT c.table_name, 'column', c.column_name
+    FROM information_schema.columns c
+    WHERE c.table_schema = coalesce(:place, database()) AND c.table_name IN :names
+    UNION ALL
+    SELECT s.table_name, 'index', s.index_name
+    FROM information_schema.statistics s
+    WHERE s.table_schema = coalesce(:place, database()) AND s.table_name IN :names
+    """
+).bindparams(bindparam("names", expanding=True))
 _PROBE_LENGTH = 32  # bytes; twice as many characters
 _STRICT = ("STRICT_TRANS_TABLES", "STRICT_ALL_TABLES", "TRADITIONAL")
 # The first releases with SKIP LOCKED.
@@ -106,6 +118,13 @@ class MySQLRoom(Room):
         for digest in digests:
             connection.execute(self.insert_if_missing(locks), {"lock_key": digest})
             connection.execute(delete(locks).where(locks.c.lock_key == digest))
+
+    def _catalog(
+        self,
+        connection: Connection,  # noqa: ARG002  one statement for all
+        place: str | None,  # noqa: ARG002  a parameter
+    ) -> TextClause:
+        return _CATALOG
 
     def now_ms(self, connection: Connection) -> int:
         """Read the statement's own time in UTC, whatever the session's zone."""

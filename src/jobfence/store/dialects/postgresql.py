@@ -16,6 +16,7 @@ from sqlalchemy import (
     Integer,
     Table,
     Text,
+    TextClause,
     bindparam,
     column,
     func,
@@ -50,6 +51,26 @@ _BY_STATE = {
     ),
 }
 _FAULTS = {state: fault for fault, states in _BY_STATE.items() for state in states}
+
+# What tables a SELECT without a schema would make and find, temporary ones left out.
+_CATALOG = text(
+    """
+    WITH tables AS (
+        SELECT c.oid, c.relname
+        FROM pg_catalog.pg_class c
+        JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+        WHERE n.nspname = coalesce(CAST(:place AS name), current_schema())
+        AND c.relkind IN ('r', 'p') AND c.relname IN :names
+    )
+    SELECT t.relname, 'column', a.attname
+    FROM tables t JOIN pg_catalog.pg_attribute a ON a.attrelid = t.oid
+    WHERE a.attnum > 0 AND NOT a.attisdropped
+    UNION ALL
+    SELECT t.relname, 'index', i.relname
+    FROM tables t JOIN pg_catalog.pg_index x ON x.indrelid = t.oid
+    JOIN pg_catalog.pg_class i ON i.oid = x.indexrelid
+    """
+).bindparams(bindparam("names", expanding=True))
 
 
 class PostgreSQLRoom(Room):
@@ -104,6 +125,13 @@ class PostgreSQLRoom(Room):
     def lock_schema(self, connection: Connection, name: str) -> None:
         """Take one advisory lock until the transaction ends."""
         connection.execute(_LOCK, {"key": _number(f"schema:{name}")})
+
+    def _catalog(
+        self,
+        connection: Connection,  # noqa: ARG002  one statement for all
+        place: str | None,  # noqa: ARG002  a parameter
+    ) -> TextClause:
+        return _CATALOG
 
     def now_ms(self, connection: Connection) -> int:
         """Read clock_timestamp(): now() would be the transaction's start."""

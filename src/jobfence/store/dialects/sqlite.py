@@ -6,7 +6,15 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from sqlalchemy import Connection, Insert, Select, Table
+from sqlalchemy import (
+    Connection,
+    Insert,
+    Select,
+    Table,
+    TextClause,
+    bindparam,
+    text,
+)
 from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
@@ -16,6 +24,15 @@ from jobfence.store.dialects.base import Fault, Room
 from jobfence.store.dialects.engines import in_memory
 from jobfence.store.dialects.turns import Turn, turn_for
 
+_CATALOG = """
+    SELECT m.name, 'column', c.name
+    FROM {place}.sqlite_master m, pragma_table_xinfo(m.name, coalesce(:place, 'main')) c
+    WHERE m.type = 'table' AND m.name IN :names
+    UNION ALL
+    SELECT tbl_name, 'index', name
+    FROM {place}.sqlite_master
+    WHERE type = 'index' AND tbl_name IN :names
+"""
 _PRIMARY = 0xFF
 _UNDECODED = "Could not decode to UTF-8"
 _FAULTS = {
@@ -85,6 +102,12 @@ class SQLiteRoom(Room):
     def insert_if_missing(self, table: Table) -> Insert:
         """Return INSERT … ON CONFLICT DO NOTHING."""
         return insert(table).on_conflict_do_nothing()
+
+    def _catalog(self, connection: Connection, place: str | None) -> TextClause:
+        quote = connection.dialect.identifier_preparer.quote_identifier
+        return text(_CATALOG.format(place=quote(place or "main"))).bindparams(
+            bindparam("names", expanding=True)
+        )
 
     def now_ms(self, connection: Connection) -> int:
         """Read the clock that SQLite reads too: this machine's."""

@@ -13,12 +13,10 @@ from sqlalchemy import (
     Column,
     Connection,
     Index,
-    Inspector,
     Table,
     inspect,
     select,
 )
-from sqlalchemy.engine.interfaces import ReflectedColumn
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateColumn, CreateIndex, CreateTable
 
@@ -56,17 +54,13 @@ class Findings:
         return ", ".join(names) or f"entries of the ledger up to {VERSION}"
 
 
-def look(connection: Connection, schema: Schema) -> Findings:
+def look(connection: Connection, schema: Schema, room: Room) -> Findings:
     """Compare the database with the tables; `IncompatibleSchema` if none can fit it."""
-    inspector = inspect(connection)
-    _check_place(inspector, schema.metadata.schema)
-    tables = schema.tables_for(connection.dialect.name)
-    # All tables at once: one by one it is ten times as many round trips on PostgreSQL.
     place = schema.metadata.schema
-    wanted = [table.name for table in tables]
-    columns = inspector.get_multi_columns(schema=place, filter_names=wanted)
-    indexes = inspector.get_multi_indexes(schema=place, filter_names=wanted)
-    present = {name for _, name in columns}
+    if place is not None:
+        _check_place(connection, place)
+    tables = schema.tables_for(connection.dialect.name)
+    present = room.present(connection, place, [table.name for table in tables])
     findings = Findings(_recorded(connection, schema, present))
     newest = max(findings.recorded, default=0)
     if newest > VERSION:
@@ -75,31 +69,32 @@ def look(connection: Connection, schema: Schema) -> Findings:
             f"jobfence; this one knows versions up to {VERSION}: upgrade the library"
         )
     for table in tables:
-        if table.name not in present:
+        found = present.get(table.name)
+        if found is None:
             findings.tables.append(table)
             continue
-        _look_at_columns(columns[place, table.name], table, newest, findings)
-        names = {each["name"] for each in indexes.get((place, table.name), ())}
+        _look_at_columns(found.columns, table, newest, findings)
         findings.indexes += [
             index
             for index in schema.indexes_for(table, connection.dialect.name)
-            if index.name not in names
+            if index.name not in found.indexes
         ]
-    # Reflection leaves this on, on MySQL, for good: a caller's connection would not
-    # hear of its errors any more, nor `joining` of a COMMIT that failed.
-    connection.execution_options(skip_user_error_events=False)
     return findings
 
 
-def _check_place(inspector: Inspector, name: str | None) -> None:
-    if name is not None and name not in inspector.get_schema_names():
+def _check_place(connection: Connection, name: str) -> None:
+    known = inspect(connection).get_schema_names()
+    # Reflection leaves this on, on MySQL, for good: a caller's connection would not
+    # hear of its errors any more, nor `joining` of a COMMIT that failed.
+    connection.execution_options(skip_user_error_events=False)
+    if name not in known:
         raise IncompatibleSchema(
             f"the database has no schema {name!r}; create it first, or leave schema= out"
         )
 
 
 def _recorded(
-    connection: Connection, schema: Schema, present: set[str]
+    connection: Connection, schema: Schema, present: Collection[str]
 ) -> frozenset[int]:
     ledger = schema.migrations
     if ledger.name not in present:
@@ -108,9 +103,8 @@ def _recorded(
 
 
 def _look_at_columns(
-    found: Iterable[ReflectedColumn], table: Table, newest: int, findings: Findings
+    names: Collection[str], table: Table, newest: int, findings: Findings
 ) -> None:
-    names = {each["name"] for each in found}
     missing = [column for column in table.columns if column.name not in names]
     lost = [column.name for column in missing if column.info["since"] <= newest]
     # A table whose oldest columns are not there is somebody else's.
@@ -147,7 +141,7 @@ def ensure(
     elsewhere what the other has just made is looked at again.
     """
     room.check_server(connection)
-    findings = look(connection, schema)
+    findings = look(connection, schema, room)
     if findings.complete:
         return ()
     if not create:
@@ -163,7 +157,9 @@ def ensure(
     room.lock_schema(connection, f"{schema.metadata.schema}.{schema.prefix}")
     for attempt in range(_TRIES):
         try:
-            return _apply(connection, schema, room, look(connection, schema), now_ms)
+            return _apply(
+                connection, schema, room, look(connection, schema, room), now_ms
+            )
         except DBAPIError as error:
             if room.fault(error) is not Fault.EXISTS or attempt == _TRIES - 1:
                 raise

@@ -50,7 +50,7 @@ def found_ready(tx: Tx) -> bool:
     only to read must not wait for a writer, nor need a file that it may write.
     """
     tx.room.check_server(tx.connection)
-    if not readiness.look(tx.connection, tx.schema).complete:
+    if not readiness.look(tx.connection, tx.schema, tx.room).complete:
         return False
     tx.room.check_rowcounts(tx.connection, tx.schema.locks)
     return tx.journal is None or journal.has_begun(tx)

@@ -8,6 +8,7 @@ import pytest
 
 from sqlalchemy import inspect, make_url
 
+from jobfence.store.dialects.rooms import room_for
 from jobfence.store.sql.readiness import look
 from jobfence.store.sql.schema import VERSION
 from tests.store.sql.races import tasks
@@ -56,7 +57,8 @@ def assert_complete(place: Place) -> None:
     ledger = place.rows(place.tables.migrations)
     assert sorted(row["version"] for row in ledger) == list(range(1, VERSION + 1))
     with place.looking.connect() as connection:
-        assert look(connection, place.tables).complete
+        room = room_for(connection.dialect)
+        assert look(connection, place.tables, room).complete
         found = inspect(connection).get_table_names()
     wanted = place.tables.tables_for(place.looking.dialect.name)
     assert sorted(name for name in found if name.startswith(place.prefix)) == sorted(
