@@ -14,6 +14,10 @@ pytest_plugins = ["tests.measuring"]
 
 CI = os.environ.get("CI") == "true"
 
+# PyMySQL reads all certificates of the system for every connection, 24 ms of CPU, and no
+# test verifies one. Inherited by the processes that tests start.
+os.environ.setdefault("SSL_CERT_FILE", os.devnull)
+
 # One statement may take any time on a busy machine: no deadline, no "too slow".
 settings.register_profile("dev", deadline=None, max_examples=50, stateful_step_count=30)
 settings.register_profile(

@@ -6,6 +6,7 @@ nothing can change a job but putting another row in its place.
 """
 
 from dataclasses import dataclass, fields
+from operator import attrgetter
 
 from jobfence.statemachine.canonical import JSON, JSONInput, parse
 from jobfence.statemachine.errors import UnreadableJob
@@ -119,6 +120,7 @@ class OwnerRow:
 _AS_STORED = tuple(
     each.name for each in fields(Job) if each.name not in {"args", "kwargs"}
 )
+_as_stored = attrgetter(*_AS_STORED)
 
 
 def read_job(row: JobRow) -> Job:
@@ -129,7 +131,7 @@ def read_job(row: JobRow) -> Job:
         raise UnreadableJob(row.id, "args", "is not a JSON array")
     if not isinstance(kwargs, dict):
         raise UnreadableJob(row.id, "kwargs", "is not a JSON object")
-    stored = {name: getattr(row, name) for name in _AS_STORED}
+    stored = dict(zip(_AS_STORED, _as_stored(row), strict=True))
     return Job(args=tuple(args), kwargs=kwargs, **stored)
 
 
