@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from jobfence.conformance import ALL, Capability, Model
+from jobfence.conformance import ALL, Capability, Model, watch
 from jobfence.statemachine.values import Ack, Handoff
 from jobfence.store import MemoryJobStore
 
@@ -50,3 +50,12 @@ class Breaking(MemoryJobStore):
 
 def breaking(namespace: str, **settings: Any) -> MemoryJobStore:
     return Breaking(data=model.data(namespace), **settings)
+
+
+def watched_closely(namespace: str, **settings: Any) -> MemoryJobStore:
+    """Open a good store, in a run that finds every test slow."""
+    watch.PATIENCE_S = 0
+    return good(namespace, **settings)
+
+
+watched_closely.capabilities = good.capabilities  # type: ignore[attr-defined]

@@ -76,6 +76,23 @@ def chosen_adapter() -> object:
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Say of a test that does not end where it is."""
+    terminal = item.config.pluginmanager.get_plugin("terminalreporter")
+    if _RESULTS not in item.config.stash or terminal is None:
+        return (yield)
+    from jobfence.conformance.watch import watched  # noqa: PLC0415
+
+    def say(text: str) -> None:
+        terminal.ensure_newline()
+        terminal.write_line(text)
+        terminal.flush()
+
+    with watched(item.name, say):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
