@@ -6,21 +6,28 @@ that shares nothing with any store: which row fires, and what it leaves in each 
 Every other column, and every other job, must be as it was.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from jobfence.conformance import driven
 from jobfence.conformance.base import SuiteBase
-from jobfence.conformance.bench import LEASE_MS, Bench, held, there
+from jobfence.conformance.bench import LEASE_MS, Bench, there
 from jobfence.conformance.capabilities import Capability
+from jobfence.conformance.foretelling import after, fires
 from jobfence.conformance.picture import differences, row_differences, take
+from jobfence.conformance.scenes import (
+    DELAY_MS,
+    NEW_LEASE_MS,
+    Case,
+    Which,
+    acknowledge,
+    arrange,
+)
 from jobfence.statemachine.policy import QueuePolicy
 from jobfence.statemachine.states import JobStatus
-from jobfence.statemachine.table import Guard, Transition, Trigger, Value, alternatives
+from jobfence.statemachine.table import Transition, Trigger
 from jobfence.statemachine.values import Ack, AckResult, Handoff, Job
 from jobfence.store.contract import JobStore
 
@@ -31,36 +38,8 @@ ACKS = (
     Trigger.RETURN_TO_QUEUE,
     Trigger.EXTEND_LEASE,
 )
-DELAY_MS = 5_000
 BACKOFF_MS = 10_000  # rule B1, the first failure
-NEW_LEASE_MS = 90_000
 MAX_HANDOFFS = 2
-
-
-class Which(StrEnum):
-    """Whose handoff id an acknowledgement carries."""
-
-    RIGHT = "right"  # the job's latest
-    STALE = "stale"  # the one before it
-    FOREIGN = "foreign"  # another job's, which is held
-    UNKNOWN = "unknown"
-    EMPTY = "empty"
-
-
-class Case(StrEnum):
-    """A small history that leads to a state."""
-
-    QUEUED = "queued"
-    HELD = "handed_off"
-    HELD_LAST_RETRY = "handed_off, no retry left"
-    HELD_CANCELLED = "handed_off, asked to be cancelled"
-    HELD_SPENT = "handed_off, handoffs spent"
-    COMPLETED = "completed"
-    FAILED = "failed"
-    CANCELLED = "cancelled while queued"
-    ABORTED = "cancelled while handed off"
-
-
 ENDED_BY: Mapping[Case, Trigger] = {
     Case.QUEUED: Trigger.RETURN_TO_QUEUE,
     Case.COMPLETED: Trigger.COMPLETE,
@@ -68,119 +47,6 @@ ENDED_BY: Mapping[Case, Trigger] = {
     Case.CANCELLED: Trigger.RETURN_TO_QUEUE,
     Case.ABORTED: Trigger.RESCHEDULE,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """A job in some state, the ids its handoffs had, and another job that is held."""
-
-    job_id: str
-    ids: Mapping[Which, str]
-
-
-def arrange(store: JobStore, case: Case) -> Scene:
-    """Bring a job into a state, by acknowledged steps only."""
-    other = held(store, store.enqueue("other", concurrency_key="k", max_concurrency=9))
-    retries = 0 if case in (Case.HELD_LAST_RETRY, Case.FAILED) else 3
-    job_id = store.enqueue(
-        "job", [1], max_retries=retries, concurrency_key="k", max_concurrency=9
-    )
-    first = held(store, job_id)
-    assert store.return_to_queue(job_id, first.handoff_id).accepted
-    last = first
-    if case not in (Case.QUEUED, Case.CANCELLED):
-        last = held(store, job_id)
-    _finish(store, case, last)
-    stale = first if last is not first else other  # a queued job has only one
-    return Scene(
-        job_id,
-        {
-            Which.RIGHT: last.handoff_id,
-            Which.STALE: stale.handoff_id,
-            Which.FOREIGN: other.handoff_id,
-            Which.UNKNOWN: "no-such-handoff",
-            Which.EMPTY: "",
-        },
-    )
-
-
-def _finish(store: JobStore, case: Case, last: Handoff) -> None:
-    job_id, handoff_id = last.job.id, last.handoff_id
-    if case is Case.COMPLETED:
-        assert store.complete(job_id, handoff_id).accepted
-    elif case is Case.FAILED:
-        assert store.fail(job_id, handoff_id, "no").accepted
-    elif case is Case.CANCELLED:
-        assert store.cancel(job_id).outcome == "cancelled"
-    elif case in (Case.HELD_CANCELLED, Case.ABORTED):
-        assert store.cancel(job_id).outcome == "requested"
-    if case is Case.ABORTED:
-        assert store.reschedule(job_id, handoff_id, delay_ms=1).accepted
-
-
-def acknowledge(store: JobStore, trigger: Trigger, job_id: str, handoff_id: str) -> Ack:
-    """Send one acknowledgement."""
-    calls: dict[Trigger, Callable[[], Ack]] = {
-        Trigger.COMPLETE: lambda: store.complete(job_id, handoff_id),
-        Trigger.FAIL: lambda: store.fail(job_id, handoff_id, "boom"),
-        Trigger.RESCHEDULE: lambda: store.reschedule(
-            job_id, handoff_id, delay_ms=DELAY_MS
-        ),
-        Trigger.RETURN_TO_QUEUE: lambda: store.return_to_queue(job_id, handoff_id),
-        Trigger.EXTEND_LEASE: lambda: store.extend_lease(
-            job_id, handoff_id, lease_ms=NEW_LEASE_MS
-        ),
-    }
-    return calls[trigger]()
-
-
-def fires(trigger: Trigger, job: Job, *, spent: bool = False) -> Transition | None:
-    """Return the first row of the table that applies to this job."""
-    holds = {
-        Guard.RETRIES_LEFT: job.attempts + 1 <= job.max_retries,
-        Guard.NO_RETRIES_LEFT: job.attempts + 1 > job.max_retries,
-        Guard.CANCEL_REQUESTED: job.cancel_requested,
-        Guard.HANDOFFS_SPENT: spent,
-        Guard.LEASE_OVER: True,
-        Guard.DUE: True,
-        Guard.NOT_PAUSED: True,
-        Guard.SLOT_FREE: True,
-        Guard.FUTURE: True,
-        Guard.UNREADABLE: False,
-    }
-    row = next(
-        (
-            each
-            for each in alternatives(trigger, job.status)
-            if all(holds[guard] for guard in each.guards)
-        ),
-        None,
-    )
-    driven.note(trigger, job.status, None)
-    return row
-
-
-def after(job: Job, row: Transition, now: int, given: Mapping[str, object]) -> Job:
-    """Return the job as the row's writes leave it, and note that it was driven."""
-    driven.fired[driven.edge(row)] += 1
-    columns: dict[str, Any] = {"status": row.dest}
-    for column, value in row.writes.items():
-        if column in NOT_IN_A_JOB:
-            continue
-        if value is Value.NOW:
-            columns[column] = now
-        elif value is Value.NULL:
-            columns[column] = None
-        elif value is Value.TRUE:
-            columns[column] = True
-        elif value is Value.INCREMENT:
-            columns[column] = getattr(job, column) + 1
-        else:
-            columns[column] = given[column]
-    return replace(job, **columns)
-
-
-NOT_IN_A_JOB = ("lease_ms", "last_ack")  # stored, and seen only by what follows
 
 
 class Matrix(SuiteBase):
