@@ -13,7 +13,8 @@ from pathlib import Path
 
 from sqlalchemy import Engine, event
 
-from jobfence.conformance.sql.exploring import Scenario, set_up, state_of
+from jobfence.conformance.sql.judging import state_of
+from jobfence.conformance.sql.worlds import Scenario, set_up
 from jobfence.store.dialects.engines import make_engine
 from model_tests.test_losses import (
     CALLS,

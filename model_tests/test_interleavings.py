@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from jobfence.conformance.base import new_namespace
-from jobfence.conformance.sql.exploring import ModelWorld, Scenario, explore
+from jobfence.conformance.sql.exploring import explore
 from jobfence.conformance.sql.scenarios import SCENARIOS
 from jobfence.conformance.sql.scheduler import Scheduler
+from jobfence.conformance.sql.worlds import ModelWorld, Scenario
 from jobfence.store.dialects.engines import make_engine
 from model_tests.sql_suite import commit_without_waiting
 from model_tests.worlds import SqlWorld

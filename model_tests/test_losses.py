@@ -16,16 +16,16 @@ from pathlib import Path
 import pytest
 
 from jobfence.conformance.base import new_namespace
-from jobfence.conformance.sql.exploring import (
+from jobfence.conformance.sql.judging import state_of
+from jobfence.conformance.sql.losses import backend_killed, commit_lost
+from jobfence.conformance.sql.scenarios import FIRST, PAIR
+from jobfence.conformance.sql.worlds import (
     ModelWorld,
     Operation,
     Scenario,
     World,
     set_up,
-    state_of,
 )
-from jobfence.conformance.sql.losses import backend_killed, commit_lost
-from jobfence.conformance.sql.scenarios import FIRST, PAIR
 from jobfence.statemachine.errors import StoreUnavailable
 from jobfence.statemachine.table import Trigger
 from jobfence.statemachine.values import Settlement

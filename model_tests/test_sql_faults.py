@@ -7,10 +7,11 @@ import pytest
 from sqlalchemy.exc import IntegrityError
 
 from jobfence.conformance.base import new_namespace
-from jobfence.conformance.sql.exploring import ModelWorld, explore
+from jobfence.conformance.sql.exploring import explore
 from jobfence.conformance.sql.faults import SQL_FAULTS, SqlFault, edited
 from jobfence.conformance.sql.scenarios import SCENARIOS
 from jobfence.conformance.sql.scheduler import Scheduler
+from jobfence.conformance.sql.worlds import ModelWorld
 from jobfence.store.dialects.engines import make_engine
 from model_tests.worlds import SqlWorld
 

@@ -5,7 +5,7 @@ from functools import partial
 from sqlalchemy import Engine
 
 from jobfence.conformance.bench import START_MS, Backdoor
-from jobfence.conformance.sql.exploring import named_ids
+from jobfence.conformance.sql.worlds import named_ids
 from jobfence.statemachine.clock import ManualClock
 from jobfence.store import SqlJobStore
 from jobfence.store.contract import JobStore

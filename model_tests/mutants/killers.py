@@ -12,10 +12,11 @@ from sqlalchemy import Engine, event
 from jobfence.conformance.base import SuiteBase, new_namespace
 from jobfence.conformance.examples.racing import Racing
 from jobfence.conformance.layers import EXAMPLES, MATRIX, Check, checks
-from jobfence.conformance.sql.exploring import ModelWorld, Scenario, explore
+from jobfence.conformance.sql.exploring import explore
 from jobfence.conformance.sql.scenarios import SCENARIOS
 from jobfence.conformance.sql.scheduler import Scheduler
 from jobfence.conformance.sql.swapping import Swapper
+from jobfence.conformance.sql.worlds import ModelWorld, Scenario
 from jobfence.conformance.stateful.machine import run_stateful, usual_settings
 from jobfence.conformance.trace import Entry, check as check_trace
 from jobfence.store import SqlJobStore

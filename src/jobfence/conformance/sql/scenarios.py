@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from jobfence.conformance.sql.exploring import Claiming, Operation, Scenario
+from jobfence.conformance.sql.worlds import Claiming, Operation, Scenario
 from jobfence.statemachine.policy import QueuePolicy
 from jobfence.statemachine.table import Trigger
 from jobfence.statemachine.values import Settlement
