@@ -263,10 +263,10 @@ def test_stopping_a_worker_that_was_never_started_does_nothing(world: World) -> 
 
 
 def test_a_stopped_worker_leaves_no_thread_that_uses_the_store(world: World) -> None:
-    before = {thread.ident for thread in threading.enumerate()}
+    before = set(threading.enumerate())  # not their idents, which are used again
 
     def mine() -> set[str]:
-        return {each.name for each in threading.enumerate() if each.ident not in before}
+        return {each.name for each in set(threading.enumerate()) - before}
 
     with world.running():
         assert mine() == {
