@@ -2,7 +2,7 @@
 Check the formal model: every model must hold, every planted fault must be found.
 
     python spec/run.py                   the quick tier (under a minute)
-    python spec/run.py --deep            large bounds; leaves a file in spec/results/
+    python spec/run.py --deep [NAME ...] large bounds; each result goes to spec/results/
     python spec/run.py --only NAME       one model or negative, with TLC's own output
     python spec/run.py --trace NAME      the counterexample of a negative, condensed
     python spec/run.py --counterexamples all of them, into spec/counterexamples.md
@@ -16,7 +16,6 @@ jar nothing is checked: that fails where CI=true, else it is said and passes.
 """
 
 import argparse
-import datetime as dt
 import os
 import sys
 import time
@@ -71,7 +70,9 @@ def _run(tools: Toolchain, catalogue: Catalogue, options: argparse.Namespace) ->
         return _examples(tools, catalogue)
     if options.guards or options.fences:
         return _guards(tools, catalogue, fences=options.fences)
-    return _deep(tools, catalogue) if options.deep else _all(tools, catalogue)
+    if options.deep is not None:
+        return _deep(tools, catalogue, options.deep)
+    return _all(tools, catalogue)
 
 
 def _options() -> argparse.Namespace:
@@ -79,7 +80,9 @@ def _options() -> argparse.Namespace:
         description="Check the formal model of jobfence (see spec/README.md)."
     )
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--deep", action="store_true", help="the large bounds")
+    what.add_argument(
+        "--deep", nargs="*", metavar="NAME", help="the large bounds, all or these"
+    )
     what.add_argument("--only", metavar="NAME", help="one model or negative")
     what.add_argument("--trace", metavar="NAME", help="a negative's counterexample")
     what.add_argument(
@@ -116,39 +119,10 @@ def _all(tools: Toolchain, catalogue: Catalogue) -> int:
     return 1 if wrong or blind or not equal else 0
 
 
-def _deep(tools: Toolchain, catalogue: Catalogue) -> int:
-    from equality.report import (  # noqa: PLC0415  as for _equality
-        DEEP_SLICES,
-        SLICES,
-        Comparing,
-        processes,
-    )
+def _deep(tools: Toolchain, catalogue: Catalogue, names: Sequence[str]) -> int:
+    from equality.deep import run_deep  # noqa: PLC0415  needs jobfence
 
-    started = time.monotonic()
-    with processes() as pool:
-        larger = Comparing(pool, DEEP_SLICES)
-        models = [model for model in catalogue.models if model.deep]
-        lines = check_all(tools, models, (), timeout_s=DEEP_TIMEOUT_S, check=larger)
-        wrong = _print_lines(lines)
-        _keep(
-            lines, (larger,), time.monotonic() - started
-        )  # what follows takes long, too
-        every = Comparing(pool, every_world=True)
-        slices = [model for model in catalogue.models if model.name in SLICES]
-        check_all(tools, slices, (), timeout_s=DEEP_TIMEOUT_S, check=every)
-    equal = [_print_equality(each) for each in (larger, every)]
-    _keep(lines, (larger, every), time.monotonic() - started)
-    return 1 if wrong or not all(equal) else 0
-
-
-def _keep(
-    lines: Sequence[report.Line], graphs: Sequence["Comparing"], seconds: float
-) -> None:
-    today = dt.datetime.now(tz=dt.UTC).date().isoformat()
-    path = SPEC / "results" / f"{today}-deep.md"
-    said = [each.report()[0] for each in graphs]
-    report.write(path, report.markdown(lines, said, date=today, seconds=seconds))
-    print(f"written: {path.relative_to(SPEC.parent)}")
+    return run_deep(tools, catalogue, names)
 
 
 def _print_lines(lines: Sequence[report.Line]) -> int:

@@ -1,11 +1,10 @@
-"""What a run shows: one line for each model, and the file a deep run leaves."""
+"""What a run shows: one line for each model."""
 
 import os
 import platform
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from runner import tlc
 
@@ -46,29 +45,6 @@ def table(lines: Sequence[Line]) -> str:
     )
 
 
-def markdown(
-    lines: Iterable[Line], graphs: Sequence[str], *, date: str, seconds: float
-) -> str:
-    """
-    Return the record of a deep run, as it is kept in `results/`.
-
-    `graphs`: what was said of the larger slices, and of the small ones from every world.
-    """
-    head = " | ".join(_HEAD)
-    rows = "\n".join(f"| {' | '.join(_cells(line))} |" for line in lines)
-    titles = (
-        "Graph equality in larger slices:",
-        "Graph equality from every content of the tables, not one for each state:",
-    )
-    compared = "\n".join(
-        f"{title}\n\n{said}\n" for title, said in zip(titles, graphs, strict=False)
-    )
-    return (
-        f"# Deep run of {date}\n\n{machine()}; {seconds / 60:.0f} minutes in all.\n\n"
-        f"| {head} |\n|{'---|' * len(_HEAD)}\n{rows}\n\n{compared}"
-    )
-
-
 def machine() -> str:
     """Return the size of this machine: cores, memory, Python; nothing that names it."""
     pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
@@ -78,12 +54,6 @@ def machine() -> str:
         f"{os.cpu_count()} cores, {memory} GiB, {platform.system()} "
         f"{platform.machine()}, Python {python}"
     )
-
-
-def write(path: Path, text: str) -> None:
-    """Write the record of a deep run."""
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(text)
 
 
 def _cells(line: Line) -> tuple[str, ...]:

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from equality.deep import run_deep
 from runner import tlc
 from runner.catalogue import SPEC, load_catalogue
 from runner.check import check_model, check_negative
 from runner.examples import examples
-from runner.report import Line, machine, markdown, table
+from runner.record import SLICE, Kept, Record
+from runner.report import Line, machine, table
 from runner.toolchain import Toolchain, ToolMissingError, find_toolchain
 
 CATALOGUE = load_catalogue()
@@ -115,17 +117,43 @@ def test_a_planted_fault_that_is_not_found_differs(tmp_path: Path) -> None:
     assert (line.ok, line.seen) == (False, "ok")
 
 
-def test_the_record_of_a_deep_run_has_date_machine_and_figures(tmp_path: Path) -> None:
+def test_a_deep_model_is_kept_as_soon_as_it_is_over_in_the_place_of_its_last_run(
+    tmp_path: Path,
+) -> None:
     model = CATALOGUE.models[0]
     said = ACCEPTED.format(model.states) + DEPTH
     line = check_model(tools_that_say(tmp_path, said, 0), model, timeout_s=60)
-    page = markdown([line], ("larger", "every"), date="2026-01-02", seconds=120)
-    assert page.startswith(
-        f"# Deep run of 2026-01-02\n\n{machine()}; 2 minutes in all.\n"
+    folder = tmp_path / "results"
+    figures = ("7", "2 = 2", "3 = 3", "2", "yes", "9")
+    Record(folder).keep(Kept(SLICE, "slice", figures, 5.0, "2026-01-01", "a machine"))
+    for day in ("2026-01-02", "2026-01-03"):
+        Record(folder).keep_model(line, date=day)
+    page = (folder / "deep.md").read_text()
+    assert page == Record(folder).page()
+    assert f"| {model.name} | {model.states:,} | 3 | 5 | ok, {model.states:,} |" in page
+    assert f"| 2026-01-03 | {machine()} |" in page
+    assert "2026-01-02" not in page
+    assert "| slice | 7 | 2 = 2 | 3 = 3 | 2 | yes | 9 | 5 | 2026-01-01 |" in page
+
+
+def test_a_model_that_differs_is_kept_as_such(tmp_path: Path) -> None:
+    model = CATALOGUE.models[0]
+    line = check_model(
+        tools_that_say(tmp_path, ACCEPTED.format(3), 0), model, timeout_s=60
     )
-    assert "\n\nlarger\n" in page
-    assert page.endswith("\n\nevery\n")
-    assert f"| {model.name} | {model.states:,} | 3 | 5 |" in page
+    record = Record(tmp_path / "results")
+    record.keep_model(line, date="2026-01-02")
+    assert f"| ok, 3, expected ok, {model.states:,} |" in record.page()
+
+
+def test_a_deep_run_of_an_unknown_model_exits_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tools = tools_that_say(tmp_path, "", 0)
+    assert run_deep(tools, CATALOGUE, ["no-such", CATALOGUE.models[0].name]) == 2
+    assert capsys.readouterr().out.startswith(
+        "no deep model or slice is called no-such"
+    )
 
 
 def test_every_planted_fault_has_its_counterexample_in_the_page() -> None:
