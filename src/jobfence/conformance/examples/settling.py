@@ -6,6 +6,7 @@ import pytest
 
 from jobfence.conformance.base import SuiteBase
 from jobfence.conformance.bench import START_MS, Bench, held, there
+from jobfence.conformance.capabilities import Capability, requires
 from jobfence.statemachine.errors import InvalidOption
 from jobfence.statemachine.settling import SETTLED
 from jobfence.statemachine.table import Trigger
@@ -71,6 +72,22 @@ class Settling(SuiteBase):
         ]
         assert answers[5].stale
         assert there(store, lost.job.id) == again.job
+
+    @requires(Capability.SCHEDULE_KEYS)
+    def test_one_batch_ends_jobs_with_and_without_a_schedule_key(
+        self, bench: Bench
+    ) -> None:
+        """Rules T5 and K2: an ownership ends with its own job."""
+        store = bench.open()
+        replaced = [store.replace_scheduled(key, "mail").job_id for key in ("a", "b")]
+        store.enqueue("mail")
+        handoffs = store.claim(3)
+        ending = [each for each in handoffs if each.job.id != replaced[1]]
+        acks, _ = store.settle([Settlement.complete(each) for each in ending])
+        assert [ack.result for ack in acks] == ["accepted", "accepted"]
+        assert store.scheduled_job("a").current is None
+        left = store.scheduled_job("b").current
+        assert left == there(store, replaced[1])
 
     def test_a_bad_option_of_a_settlement_writes_nothing(self, bench: Bench) -> None:
         """Rule T5."""
