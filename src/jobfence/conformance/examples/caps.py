@@ -282,10 +282,11 @@ class Caps(SuiteBase):
     def test_a_raised_cap_holds_from_the_next_claim(self, bench: Bench) -> None:
         """Rules C0 and C3: before anybody has reconciled the queue's counter."""
         store = bench.open(queues={"q": QueuePolicy(1)})
-        for each in range(2):
-            store.enqueue("mail", [each], queue="q")
+        ids = [store.enqueue("mail", [each], queue="q") for each in range(2)]
         assert len(store.claim(2)) == 1
+        assert store.next_available() is None
         raised = bench.open(queues={"q": QueuePolicy(2)})
+        assert raised.next_available() == there(store, ids[1])
         assert len(raised.claim(2)) == 1
 
     def test_a_batch_takes_over_each_queue_s_own_policy(self, bench: Bench) -> None:

@@ -107,7 +107,9 @@ class Operating(SuiteBase):
         again = bench.open()
         with bench.unchanged(again, "R4"):
             assert again.claim_job(job_id) is None
+        assert again.next_available() == there(store, other)
         assert [each.job.id for each in again.claim(5)] == [other]
+        assert again.next_available() is None
         assert store.complete(busy.job.id, busy.handoff_id).accepted
         again.resume_queue("a")
         assert [each.job.id for each in store.claim(5)] == [job_id]
