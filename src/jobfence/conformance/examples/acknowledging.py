@@ -248,6 +248,21 @@ class Acknowledging(SuiteBase):
         assert store.claim_job(job_id) is None
         assert store.counts()[JobStatus.FAILED] == 1
 
+    @pytest.mark.parametrize("due", [True, False])
+    def test_any_number_of_unreadable_rows_hides_no_other(
+        self,
+        bench: Bench,
+        due: bool,  # noqa: FBT001
+    ) -> None:
+        """Rules M11, O1 and O2: however many come before it."""
+        store = bench.open()
+        at = START_MS + (0 if due else 9)
+        for each in range(45):
+            bench.backdoor.damage(store.enqueue("mail", [each], scheduled_at=at))
+        job_id = store.enqueue("mail", scheduled_at=at)
+        found = store.next_available() if due else store.next_scheduled()
+        assert found == there(store, job_id)
+
     def test_an_unreadable_row_that_is_held_is_recovered_as_failed(
         self, bench: Bench
     ) -> None:

@@ -36,6 +36,22 @@ class Ordering(SuiteBase):
         assert [each.job.id for each in store.claim(2)] == expected[:2]
         assert [each.job.id for each in store.claim(10)] == expected[2:]
 
+    def test_what_is_available_next_is_what_a_claim_takes(self, bench: Bench) -> None:
+        """Rule O1: by the same order, whichever part of it decides."""
+        store = bench.open()
+        bench.clock.set(START_MS + 2)
+        for priority, due in ((0, 2), (0, 1), (1, 2), (1, 1)):
+            store.enqueue("mail", priority=priority, scheduled_at=START_MS + due)
+        bench.clock.set(START_MS + 1)  # created later, and earlier by the clock
+        for priority in (0, 1):
+            store.enqueue("mail", priority=priority, scheduled_at=START_MS + 1)
+        bench.clock.set(START_MS + 2)
+        for _ in range(6):
+            available = store.next_available()
+            (handoff,) = store.claim()
+            assert available is not None
+            assert handoff.job.id == available.id
+
     def test_a_queue_s_priority_is_its_jobs(self, bench: Bench) -> None:
         """Rules O1 and C2, cases A68, A70."""
         queues = {"urgent": QueuePolicy(priority=10), "sweep": QueuePolicy(priority=-5)}

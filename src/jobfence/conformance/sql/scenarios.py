@@ -33,6 +33,19 @@ def _held(**options: Any) -> Operation:
     return before
 
 
+def _held_and_asked_to_stop(store: JobStore) -> object:
+    _held(**PAIR)(store)
+    return store.cancel(FIRST)
+
+
+def _held_beside_another_key(store: JobStore) -> None:
+    """Make a held job of one key, and two queued ones of another, whose cap is 1."""
+    job_id = store.enqueue("mail", **PAIR)
+    assert store.claim_job(job_id, handoff_id="old") is not None
+    for each in range(2):
+        store.enqueue("scan", [each], concurrency_key="m", max_concurrency=1)
+
+
 # The scene's jobs are named by the order in which they were made.
 FIRST = "s-1"
 
@@ -102,11 +115,31 @@ SCENARIOS = (
     Scenario(
         "completed twice at once", "M18, C5", _held(**PAIR), (_complete, _complete)
     ),
+    Scenario(
+        "two jobs claimed at once and a cancellation",
+        "M2, M9",
+        _jobs(2),
+        (_claim(2), _cancel),
+    ),
     Scenario("completed and failed", "M18", _held(**PAIR), (_complete, _fail)),
     Scenario(
         "a completion and a recovery",
         "M8, M18",
         _held(**PAIR),
+        (_complete, _recover),
+        wait_ms=LONG_MS,
+    ),
+    Scenario(
+        "a completion and a recovery that aborts",
+        "M15, M18",
+        _held_and_asked_to_stop,
+        (_complete, _recover),
+        wait_ms=LONG_MS,
+    ),
+    Scenario(
+        "a completion and a recovery without retries left",
+        "M5, M18",
+        _held(max_retries=0),
         (_complete, _recover),
         wait_ms=LONG_MS,
     ),
@@ -133,6 +166,12 @@ SCENARIOS = (
     Scenario("one dedupe identity", "E4", _jobs(0), (_dedupe, _dedupe)),
     Scenario("one idempotency key", "E5", _jobs(0), (_idempotent, _idempotent)),
     Scenario("two settlements", "T5, C4", _held(**PAIR), (_settle, _complete)),
+    Scenario(
+        "a settlement that claims from another key and a claim, cap 1",
+        "T5, C4",
+        _held_beside_another_key,
+        (_settle, _claim()),
+    ),
     Scenario(
         "counters mended while one is freed",
         "C9",

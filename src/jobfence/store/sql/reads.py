@@ -1,6 +1,6 @@
 """Looking without touching: lists, counts, what is next, retention's deletes."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from jobfence.statemachine.errors import InvalidOption, UnreadableJob
 from jobfence.statemachine.states import JobStatus
@@ -58,17 +58,26 @@ def next_available(
 ) -> Job | None:
     """Return the first readable job that a claim would try (O1)."""
     found = claim_filter(tx, queues, modes)
-    passed: list[str] = []
-    while True:
+
+    def look(passed: list[str]) -> list[Row]:
         wanted = claims.Filter(
             found.queues, found.modes, found.paused, found.full, found.opened, passed
         )
-        rows = tx.rows(
+        return tx.rows(
             claims.candidates(tx.schema, wanted.shape()),
             at_now=tx.now,
             row_limit=_LOOK_AHEAD,
             **wanted.parameters(),
         )
+
+    return _first_of(look)
+
+
+def _first_of(look: Callable[[list[str]], list[Row]]) -> Job | None:
+    """Look, and look behind unreadable jobs, until one can be read or none is left."""
+    passed: list[str] = []
+    while True:
+        rows = look(passed)
         job = _first_readable(rows)
         if job is not None or len(rows) < _LOOK_AHEAD:
             return job
@@ -87,13 +96,17 @@ def _first_readable(rows: list[Row]) -> Job | None:
 def next_scheduled(tx: Tx, queues: Collection[str] | None) -> Job | None:
     """Return the earliest queued job that is not due yet (O2)."""
     named = {} if queues is None else {"in_queues": list(queues)}
-    rows = tx.rows(
-        claims.next_scheduled(tx.schema, queues=queues is not None),
-        at_now=tx.now,
-        row_limit=_LOOK_AHEAD,
-        **named,
-    )
-    return _first_readable(rows)
+
+    def look(passed: list[str]) -> list[Row]:
+        statement = claims.next_scheduled(
+            tx.schema, queues=queues is not None, passing=bool(passed)
+        )
+        skipped = {"in_skipped_ids": passed} if passed else {}
+        return tx.rows(
+            statement, at_now=tx.now, row_limit=_LOOK_AHEAD, **named, **skipped
+        )
+
+    return _first_of(look)
 
 
 def handoffs_for_worker(tx: Tx, worker_id: str) -> list[Handoff]:

@@ -135,8 +135,8 @@ def _many(name: str) -> Any:
 
 
 @cache
-def next_scheduled(schema: Schema, *, queues: bool) -> Select[Any]:
-    """Return the earliest queued jobs that are not due yet (O2)."""
+def next_scheduled(schema: Schema, *, queues: bool, passing: bool) -> Select[Any]:
+    """Return the earliest queued jobs that are not due yet (O2), some passed over."""
     jobs = schema.jobs.c
     found = select(schema.jobs).where(
         jobs.status == QUEUED,
@@ -145,6 +145,8 @@ def next_scheduled(schema: Schema, *, queues: bool) -> Select[Any]:
     )
     if queues:
         found = found.where(jobs.queue.in_(_many("queues")))
+    if passing:
+        found = found.where(jobs.id.not_in(_many("skipped_ids")))
     return found.order_by(jobs.scheduled_at_ms, jobs.created_at_ms, jobs.id).limit(
         bindparam("row_limit")
     )
