@@ -4,7 +4,12 @@ import pytest
 
 from sqlalchemy import create_engine, text
 
-from jobfence.conformance.sql.mutants import changed, mutants_of, shape_of
+from jobfence.conformance.sql.mutants import (
+    changed,
+    family_of,
+    mutants_of,
+    shape_of,
+)
 from jobfence.conformance.sql.swapping import RanAway, Swapper
 
 MOVE = (
@@ -27,6 +32,28 @@ def test_a_shape_is_the_same_on_every_namespace_and_driver() -> None:
     assert shape_of(MOVE.replace("c12ab341_", "cffffff27_")) == shape
     named = "SELECT a FROM jobs WHERE jobs.id IN (:in_1, :in_2) LIMIT :n"
     assert shape_of(named) == "SELECT a FROM jobs WHERE jobs.id IN (?) LIMIT ?"
+
+
+def test_a_select_with_filters_is_one_family_also_where_it_looks_before_it_locks() -> (
+    None
+):
+    def looking(conditions: str) -> str:
+        return (
+            f"SELECT jobs.id FROM (SELECT jobs.id AS id FROM jobs WHERE {conditions} "  # noqa: S608
+            "ORDER BY jobs.id LIMIT :n) AS best INNER JOIN jobs ON jobs.id = best.id "
+            "WHERE jobs.status = 'queued' LIMIT :m FOR UPDATE SKIP LOCKED"
+        )
+
+    family = (
+        "SELECT jobs.id FROM (SELECT jobs.id AS id FROM jobs ORDER BY jobs.id LIMIT ?) "
+        "AS best INNER JOIN jobs ON jobs.id = best.id LIMIT ? FOR UPDATE SKIP LOCKED"
+    )
+    nested = "a = :a AND NOT (EXISTS (SELECT * FROM k WHERE k.x = jobs.x))"
+    assert family_of(looking("a = :a")) == family_of(looking(nested)) == family
+    held = "SELECT (SELECT count(*) FROM jobs WHERE a = :a) AS held FROM k WHERE b = :b"
+    assert family_of(held) == (
+        "SELECT (SELECT count(*) FROM jobs WHERE a = ?) AS held FROM k"
+    )
 
 
 def test_an_update_loses_each_value_condition_and_border() -> None:

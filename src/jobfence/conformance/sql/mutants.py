@@ -44,16 +44,38 @@ def shape_of(text: str) -> str:
 @cache
 def family_of(statement: str) -> str:
     """
-    Return the shape of a statement; of a SELECT without its outermost conditions.
+    Return the shape of a statement; of a SELECT without its conditions.
 
     SELECTs that differ in those only are one statement with filters, and a change is
-    made in all that have the place for it.
+    made in all that have the place for it. The conditions are its own, and those of the
+    tables in its FROM that are SELECTs themselves.
     """
-    if statement.split(None, 1)[0].upper() == "SELECT":
-        for clause in clauses(statement, Part(0, len(statement))):
-            if clause.word == "WHERE":
-                return shape_of(statement[: clause.at] + statement[clause.body.end :])
-    return shape_of(statement)
+    if statement.split(None, 1)[0].upper() != "SELECT":
+        return shape_of(statement)
+    left = statement
+    for at, end in reversed(_conditions_of(statement)):
+        left = left[:at] + left[end:]
+    return shape_of(left)
+
+
+def _conditions_of(statement: str) -> list[tuple[int, int]]:
+    """Return where the WHERE clauses begin and end that name no other statement."""
+    outer = clauses(statement, Part(0, len(statement)))
+    tables = [each.body for each in outer if each.word == "FROM"]
+    inner = [
+        each
+        for scope in scopes(statement)
+        if any(at.begin <= scope.begin and scope.end <= at.end for at in tables)
+        for each in clauses(statement, scope)
+    ]
+    found = [each for each in (*outer, *inner) if each.word == "WHERE"]
+    spans = sorted((each.at, each.body.end) for each in found)
+    # One within another goes with it.
+    return [
+        (at, end)
+        for at, end in spans
+        if not any(other < at and end < last for other, last in spans)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
