@@ -48,6 +48,7 @@ def test_a_page_of_its_own_names_the_fault_and_loads_nothing(
     assert "stale, not accepted" in page
     assert "<a href='#rule-M18'>M18</a>" in page
     assert "id=rule-M18 " in page
+    assert ".rule.failed, .rule.passed { color: #fff; }" in page  # on their colours
     assert "<script" not in page
     assert "http" not in page
 

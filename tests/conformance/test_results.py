@@ -121,3 +121,14 @@ def test_how_pytest_came_to_the_values_of_an_assertion_is_left_out() -> None:
         raise AssertionError(told)
     report = Mock(skipped=False, longrepr=None)
     assert says(info, report).splitlines()[1:] == ["assert 1 is 2"]
+
+
+@pytest.mark.parametrize("bare", ["assert False", "AssertionError: assert not True"])
+def test_of_a_bare_assertion_it_is_said_what_was_seen(bare: str) -> None:
+    told = f"{bare}\n +  where False = Ack('accepted').stale\n +    where Ack = f()"
+    with pytest.raises(AssertionError) as info:
+        raise AssertionError(told)
+    report = Mock(skipped=False, longrepr=None)
+    assert says(info, report).splitlines()[1:] == [
+        "seen: False = Ack('accepted').stale"
+    ]

@@ -38,7 +38,7 @@ pre { white-space: pre-wrap; margin: .3rem 0; overflow-wrap: anywhere; }
 .steps td { overflow-wrap: anywhere; } .steps tr:last-child td { background: #fdeceb; }
 .passed { color: var(--ok); } .failed { color: var(--bad); }
 .verdict.failed { background: var(--bad); color: #fff; }
-.rule.failed { color: #fff; }
+.rule.failed, .rule.passed { color: #fff; }
 .missing, .skipped, .works { color: var(--meh); }
 summary { cursor: pointer; font-weight: 600; margin: 1.5rem 0 .5rem; }
 """

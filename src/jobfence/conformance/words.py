@@ -14,6 +14,8 @@ from jobfence.conformance.stateful.comparing import Divergence
 # How the suite's own messages begin, such as "M18: a stale …".
 NAMED = re.compile(r"(?:AssertionError: )?([MECKOBLRST]\d{0,2}b?):")
 _HERE = Path(__file__).parent
+_BARE = re.compile(r"(AssertionError: )?assert (not )?(True|False|None)")
+_WHERE = re.compile(r"\s*\+\s+where (.*)")
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}")
 _RAISED = "raised at "
 _WIDTH = 160
@@ -36,6 +38,9 @@ def says(info: pytest.ExceptionInfo[BaseException], report: pytest.TestReport) -
     # Where CI is set pytest gives a whole diff instead of an offer to give it.
     short = takewhile(lambda line: not line.strip().startswith("Full diff"), lines)
     told = [line for line in short if line.strip() and not _is_noise(line)]
+    if len(told) == 1 and _BARE.fullmatch(told[0].strip()):
+        # Of a bare assertion only the value's origin says what was seen.
+        told = [f"seen: {found[1]}" for found in map(_WHERE.match, lines) if found][:1]
     return "\n".join([*_place(info), *(line[:_WIDTH] for line in told)])
 
 
