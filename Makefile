@@ -46,7 +46,7 @@ endif
 
 deep: $(VENV)/.installed-deep ## Suite, races, soaks and mutants at length; results of mutants go to docs/results
 	HYPOTHESIS_PROFILE=deep $(PY) -m pytest model_tests -m "deep or not deep" $(SHARED) $(ARGS)
-	$(PY) -m pytest tests -v -m deep $(ARGS)
+	$(PY) -m pytest tests -v -m deep $(SHARED) $(ARGS)
 	$(PY) -m tools.mutation
 
 lint: $(VENV)/.installed-dev ## Format, lint and import contracts

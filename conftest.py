@@ -31,7 +31,7 @@ settings.register_profile(
 settings.register_profile(
     "deep",
     deadline=None,
-    max_examples=600,
+    max_examples=300,
     stateful_step_count=100,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],

@@ -23,4 +23,4 @@ class TestSqlJobStoreOnPostgreSQL(_SqlJobStoreSuite):
 class TestSqlJobStoreOnMariaDB(_SqlJobStoreSuite):
     database: ClassVar = "mariadb"
     # Most of its statements are SQLite's; a statement here takes three times as long.
-    stateful_settings = None if DEEP else settings(usual_settings(), max_examples=60)
+    stateful_settings = settings(usual_settings(), max_examples=90 if DEEP else 60)

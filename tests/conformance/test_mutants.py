@@ -134,3 +134,12 @@ def test_an_engine_runs_the_mutant_and_then_the_statement_again() -> None:
         with pytest.raises(RanAway):
             connection.execute(statement)
     engine.dispose()
+
+
+def test_both_of_what_is_there_twice_can_be_left_out() -> None:
+    twice = "SELECT a FROM (SELECT a FROM jobs WHERE a = :a) AS b WHERE a = :a"
+    family = family_of(twice)
+    edits = ((family, "no AND a = ?"), (family, "no AND a = ? #2"))
+    assert changed(twice, edits) == (
+        "SELECT a FROM (SELECT a FROM jobs WHERE 1 = 1) AS b WHERE 1 = 1"
+    )

@@ -219,11 +219,17 @@ def _at(statement: str, found: re.Match[str], instead: str) -> str:
     return statement[: found.start()] + instead + statement[found.end() :]
 
 
+def _number_of(edit: tuple[str, str]) -> int:
+    found = re.search(r" #(\d+)$", edit[1])
+    return int(found[1]) if found else 1
+
+
 @cache
 def changed(statement: str, edits: tuple[tuple[str, str], ...]) -> str:
     """Return the statement with those edits, of a family and a change each, that fit."""
     family = family_of(statement)
-    for wanted, change in edits:
+    # What is there twice, from behind: the second is the first when that has gone.
+    for wanted, change in sorted(edits, key=_number_of, reverse=True):
         if wanted == family:
             for each in mutants_of(statement):
                 if each.change == change:
