@@ -4,6 +4,7 @@ import pytest
 
 from hypothesis import given, strategies as st
 
+from jobfence.statemachine import machine
 from jobfence.statemachine.machine import JobMachine, Step
 from jobfence.statemachine.states import JobStatus
 from jobfence.statemachine.table import TABLE, Guard, Transition, Trigger
@@ -13,6 +14,12 @@ moves = st.tuples(
     st.sampled_from(JobStatus),
     st.frozensets(st.sampled_from(Guard)),
 )
+
+
+@pytest.fixture(autouse=True)
+def _made_anew() -> None:
+    """Make the machine anew: one from before a change of the code says nothing of it."""
+    machine._made_of_the_table.cache_clear()  # noqa: SLF001
 
 
 def first_match(
