@@ -207,15 +207,17 @@ class Identity(SuiteBase):
 
     @requires(Capability.IDEMPOTENCY)
     def test_the_scope_of_a_key_is_name_and_queue(self, bench: Bench) -> None:
-        """Rule E5."""
+        """Rule E5: each has its own original, and keeps it."""
         store = bench.open()
-        ids = {
-            store.enqueue("mail", idempotency_key="i"),
-            store.enqueue("scan", idempotency_key="i"),
-            store.enqueue("mail", idempotency_key="i", queue="bulk"),
-            store.enqueue("mail", idempotency_key="I"),
-        }
-        assert len(ids) == 4
+        asked: list[dict[str, Any]] = [
+            {"name": "mail", "idempotency_key": "i"},
+            {"name": "scan", "idempotency_key": "i"},
+            {"name": "mail", "idempotency_key": "i", "queue": "bulk"},
+            {"name": "mail", "idempotency_key": "I"},
+        ]
+        ids = [store.enqueue(**each) for each in asked]
+        assert len(set(ids)) == 4
+        assert [store.enqueue(**each) for each in asked] == ids
 
     @requires(Capability.IDEMPOTENCY)
     def test_an_idempotency_key_goes_before_dedupe(self, bench: Bench) -> None:
