@@ -28,9 +28,11 @@ from jobfence.statemachine.errors import (
     UnsupportedCapability,
 )
 
-EVERY: list[tuple[JobfenceError, str, dict[str, object]]] = [
+# Made in each test: what was made when this module was imported says nothing of a change
+# that is made later.
+EVERY: list[tuple[Callable[[], JobfenceError], str, dict[str, object]]] = [
     (
-        InvalidOption("max_retries", -1, "must be an integer from 0 to 5"),
+        lambda: InvalidOption("max_retries", -1, "must be an integer from 0 to 5"),
         "max_retries must be an integer from 0 to 5, not -1",
         {
             "option": "max_retries",
@@ -39,7 +41,7 @@ EVERY: list[tuple[JobfenceError, str, dict[str, object]]] = [
         },
     ),
     (
-        ConcurrencyConflict("account:1", 2, 3),
+        lambda: ConcurrencyConflict("account:1", 2, 3),
         (
             "concurrency key 'account:1' is registered with max_concurrency 2, not 3; give "
             "2, or change it for everyone with set_concurrency"
@@ -47,7 +49,7 @@ EVERY: list[tuple[JobfenceError, str, dict[str, object]]] = [
         {"concurrency_key": "account:1", "registered": 2, "given": 3},
     ),
     (
-        IdempotencyConflict("key", "j1", ["priority", "args"]),
+        lambda: IdempotencyConflict("key", "j1", ["priority", "args"]),
         (
             "idempotency key 'key' belongs to job j1, enqueued with another args, priority; "
             "use a new key for a new request"
@@ -55,12 +57,12 @@ EVERY: list[tuple[JobfenceError, str, dict[str, object]]] = [
         {"idempotency_key": "key", "job_id": "j1", "differing": ("args", "priority")},
     ),
     (
-        HandoffIdInUse("h1"),
+        lambda: HandoffIdInUse("h1"),
         "handoff id 'h1' was used before; choose a fresh one",
         {"handoff_id": "h1"},
     ),
     (
-        UnknownJobName("mial", ["mail", "build"]),
+        lambda: UnknownJobName("mial", ["mail", "build"]),
         (
             "no job is registered as 'mial'; register it first, or use one of those "
             "registered: build, mail"
@@ -68,7 +70,7 @@ EVERY: list[tuple[JobfenceError, str, dict[str, object]]] = [
         {"name": "mial", "known": ("build", "mail")},
     ),
     (
-        UnknownJobName("mail", []),
+        lambda: UnknownJobName("mail", []),
         (
             "no job is registered as 'mail'; register it first, or use one of those "
             "registered: none"
@@ -76,23 +78,23 @@ EVERY: list[tuple[JobfenceError, str, dict[str, object]]] = [
         {"name": "mail", "known": ()},
     ),
     (
-        UnreadableJob("j1", "args", "is not JSON"),
+        lambda: UnreadableJob("j1", "args", "is not JSON"),
         "job j1 cannot be read: column args is not JSON; mend or delete the row",
         {"job_id": "j1", "column": "args", "problem": "is not JSON"},
     ),
     (
-        IncompatibleSchema("no column x; add it", table="jobs", columns=["x"]),
+        lambda: IncompatibleSchema("no column x; add it", table="jobs", columns=["x"]),
         "no column x; add it",
         {"table": "jobs", "columns": ("x",)},
     ),
-    (RetryableError("deadlock; run it again"), "deadlock; run it again", {}),
+    (lambda: RetryableError("deadlock; run it again"), "deadlock; run it again", {}),
     (
-        StoreUnavailable("lost while committing", in_doubt=True),
+        lambda: StoreUnavailable("lost while committing", in_doubt=True),
         "lost while committing",
         {"in_doubt": True},
     ),
     (
-        MissingDriver("mariadb+pymysql://u@h/db", "PyMySQL", "mariadb"),
+        lambda: MissingDriver("mariadb+pymysql://u@h/db", "PyMySQL", "mariadb"),
         (
             "mariadb+pymysql://u@h/db needs the driver PyMySQL, which is not installed; "
             "pip install 'jobfence[mariadb]'"
@@ -106,7 +108,9 @@ EVERY: list[tuple[JobfenceError, str, dict[str, object]]] = [
         },
     ),
     (
-        UnsupportedCapability("MemoryJobStore", "within", "it has no transactions"),
+        lambda: UnsupportedCapability(
+            "MemoryJobStore", "within", "it has no transactions"
+        ),
         "MemoryJobStore does not support within: it has no transactions",
         {
             "store": "MemoryJobStore",
@@ -117,9 +121,9 @@ EVERY: list[tuple[JobfenceError, str, dict[str, object]]] = [
 ]
 
 each_error = pytest.mark.parametrize(
-    ("error", "message", "attributes"),
+    ("make", "message", "attributes"),
     EVERY,
-    ids=[f"{type(error).__name__}-{n}" for n, (error, *_) in enumerate(EVERY)],
+    ids=[f"{type(make()).__name__}-{n}" for n, (make, *_) in enumerate(EVERY)],
 )
 
 
@@ -129,13 +133,14 @@ def test_every_error_of_the_module_is_covered_here() -> None:
         for _, each in inspect.getmembers(errors, inspect.isclass)
         if issubclass(each, Exception)
     }
-    assert defined == {JobfenceError, *(type(error) for error, *_ in EVERY)}
+    assert defined == {JobfenceError, *(type(make()) for make, *_ in EVERY)}
 
 
 @each_error
 def test_an_error_says_what_which_value_and_what_to_do(
-    error: JobfenceError, message: str, attributes: dict[str, object]
+    make: Callable[[], JobfenceError], message: str, attributes: dict[str, object]
 ) -> None:
+    error = make()
     assert isinstance(error, JobfenceError)
     assert str(error) == message
     assert {name: getattr(error, name) for name in attributes} == attributes
@@ -148,11 +153,12 @@ def pickled(error: JobfenceError) -> object:
 @pytest.mark.parametrize("sent", [pickled, copy.copy, copy.deepcopy])
 @each_error
 def test_an_error_survives_pickling_and_copying_whole(
-    error: JobfenceError,
+    make: Callable[[], JobfenceError],
     message: str,
     attributes: dict[str, object],
     sent: Callable[[JobfenceError], JobfenceError],
 ) -> None:
+    error = make()
     error.add_note("seen in the import")
     found = sent(error)
     assert type(found) is type(error)
