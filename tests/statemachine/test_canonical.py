@@ -411,6 +411,11 @@ def test_M21_a_constant_that_is_not_json_is_named(name: str) -> None:
         parse(f"[{name}]")
 
 
+def test_M21_a_number_that_no_float_holds_is_named() -> None:
+    with pytest.raises(ValueError, match="^'-1e999' is too large a number$"):
+        parse("[-1e999]")
+
+
 @pytest.mark.parametrize("stored", [None, 1, b"[]", 1.5])
 def test_M21_a_column_without_text_is_a_value_error(stored: object) -> None:
     with pytest.raises(ValueError, match=f"is {type(stored).__name__}, not text"):

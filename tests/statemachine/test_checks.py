@@ -205,6 +205,9 @@ def test_a_time_is_never_early_and_less_than_a_millisecond_late(when: datetime) 
         datetime.min.replace(tzinfo=UTC),
         datetime.min.replace(tzinfo=timezone(timedelta(hours=14))),
         datetime.max.replace(tzinfo=timezone(timedelta(hours=-14))),
+        datetime(
+            9999, 12, 31, 23, tzinfo=timezone(timedelta(hours=-1))
+        ),  # the very end
     ],
     ids=lambda when: str(when) if isinstance(when, datetime) else hex(when)[:12],
 )

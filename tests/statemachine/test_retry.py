@@ -184,8 +184,9 @@ def test_E1_a_bad_option_of_a_policy_is_refused(
     option: str, value: object, rule: str
 ) -> None:
     usual: dict[str, object] = {"base_ms": 1000, "max_ms": 60_000}
-    with pytest.raises(InvalidOption, match=f"^{option} {rule}.*, not "):
+    with pytest.raises(InvalidOption, match=f"^{option} {rule}.*, not ") as refused:
         ExponentialRetry(**{**usual, option: value})  # type: ignore[arg-type]
+    assert refused.value.value is value
     if option == "max_ms":
         with pytest.raises(InvalidOption, match=f"^{option} {rule}.*, not "):
             SteppedRetry(**{option: value})  # type: ignore[arg-type]
