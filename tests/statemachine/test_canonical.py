@@ -412,7 +412,7 @@ def test_M21_a_constant_that_is_not_json_is_named(name: str) -> None:
 
 
 def test_M21_a_number_that_no_float_holds_is_named() -> None:
-    with pytest.raises(ValueError, match="^'-1e999' is too large a number$"):
+    with pytest.raises(ValueError, match=r"^'-1e999' is too large a number$"):
         parse("[-1e999]")
 
 
