@@ -11,7 +11,6 @@ from sqlalchemy import (
     Insert,
     Select,
     Table,
-    TextClause,
     bindparam,
     delete,
     select,
@@ -64,6 +63,7 @@ class MySQLRoom(Room):
     """MariaDB 10.6 or newer, MySQL 8.0 or newer."""
 
     ddl_rolls_back = False
+    catalog = _CATALOG
     # Of the rows looked at, others may hold the first ones: a few workers' worth, and
     # when those are all held, as many as batches of workers can hold.
     look_ahead = (50, 5000)
@@ -118,13 +118,6 @@ class MySQLRoom(Room):
         for digest in digests:
             connection.execute(self.insert_if_missing(locks), {"lock_key": digest})
             connection.execute(delete(locks).where(locks.c.lock_key == digest))
-
-    def _catalog(
-        self,
-        connection: Connection,  # noqa: ARG002  one statement for all
-        place: str | None,  # noqa: ARG002  a parameter
-    ) -> TextClause:
-        return _CATALOG
 
     def now_ms(self, connection: Connection) -> int:
         """Read the statement's own time in UTC, whatever the session's zone."""

@@ -16,7 +16,6 @@ from sqlalchemy import (
     Integer,
     Table,
     Text,
-    TextClause,
     bindparam,
     column,
     func,
@@ -77,6 +76,7 @@ class PostgreSQLRoom(Room):
     """PostgreSQL, through psycopg."""
 
     has_tables_of_values = True
+    catalog = _CATALOG
 
     def insert_if_missing(self, table: Table) -> Insert:
         """Return INSERT … ON CONFLICT DO NOTHING."""
@@ -125,13 +125,6 @@ class PostgreSQLRoom(Room):
     def lock_schema(self, connection: Connection, name: str) -> None:
         """Take one advisory lock until the transaction ends."""
         connection.execute(_LOCK, {"key": _number(f"schema:{name}")})
-
-    def _catalog(
-        self,
-        connection: Connection,  # noqa: ARG002  one statement for all
-        place: str | None,  # noqa: ARG002  a parameter
-    ) -> TextClause:
-        return _CATALOG
 
     def now_ms(self, connection: Connection) -> int:
         """Read clock_timestamp(): now() would be the transaction's start."""
