@@ -93,6 +93,7 @@ EVERY: list[tuple[Callable[[], JobfenceError], str, dict[str, object]]] = [
         "lost while committing",
         {"in_doubt": True},
     ),
+    (lambda: StoreUnavailable("down; start it"), "down; start it", {"in_doubt": False}),
     (
         lambda: MissingDriver("mariadb+pymysql://u@h/db", "PyMySQL", "mariadb"),
         (

@@ -192,6 +192,11 @@ def test_E1_a_bad_option_of_a_policy_is_refused(
             SteppedRetry(**{option: value})  # type: ignore[arg-type]
 
 
+def test_a_factor_may_be_as_large_as_a_float_can() -> None:
+    policy = ExponentialRetry(base_ms=1, factor=sys.float_info.max, max_ms=5)
+    assert [policy.delay_ms(n) for n in (1, 2)] == [1, 5]
+
+
 @pytest.mark.parametrize(
     ("answer", "wait"),
     [
