@@ -122,7 +122,7 @@ def _all(tools: Toolchain, catalogue: Catalogue) -> int:
 def _deep(tools: Toolchain, catalogue: Catalogue, names: Sequence[str]) -> int:
     from equality.deep import run_deep  # noqa: PLC0415  needs jobfence
 
-    return run_deep(tools, catalogue, names)
+    return run_deep(tools, catalogue, names, timeout_s=DEEP_TIMEOUT_S)
 
 
 def _print_lines(lines: Sequence[report.Line]) -> int:

@@ -14,14 +14,12 @@ from runner.toolchain import Toolchain
 
 from equality.report import DEEP_SLICES, SLICES, Comparing, cells, processes
 
-TIMEOUT_S = 7200.0
-
 
 class Deep:
     """Runs what is asked for, and keeps every result as soon as it is there."""
 
-    def __init__(self, tools: Toolchain, record: Record) -> None:
-        self._tools, self._record = tools, record
+    def __init__(self, tools: Toolchain, record: Record, timeout_s: float) -> None:
+        self._tools, self._record, self._timeout_s = tools, record, timeout_s
         self._today = dt.datetime.now(tz=dt.UTC).date().isoformat()
         self._keeping = threading.Lock()
         self.wrong: list[str] = []
@@ -50,7 +48,7 @@ class Deep:
                 done.result()
 
     def _check(self, comparing: Comparing, model: Model, kind: str) -> None:
-        line = comparing(self._tools, model, timeout_s=TIMEOUT_S)
+        line = comparing(self._tools, model, timeout_s=self._timeout_s)
         found = comparing.compared.get(model.name)
         with self._keeping:
             if model.deep:
@@ -75,7 +73,9 @@ class Deep:
             print(line.outcome.output[-2000:], flush=True)
 
 
-def run_deep(tools: Toolchain, catalogue: Catalogue, names: Sequence[str]) -> int:
+def run_deep(
+    tools: Toolchain, catalogue: Catalogue, names: Sequence[str], *, timeout_s: float
+) -> int:
     """Run all, or what is named: models, or slices from every content; exit code."""
     models = [model for model in catalogue.models if model.deep]
     slices = [model for model in catalogue.models if model.name in SLICES]
@@ -87,7 +87,7 @@ def run_deep(tools: Toolchain, catalogue: Catalogue, names: Sequence[str]) -> in
     if names:
         models = [model for model in models if model.name in names]
         slices = [model for model in slices if model.name in names]
-    deep = Deep(tools, Record(SPEC / "results"))
+    deep = Deep(tools, Record(SPEC / "results"), timeout_s)
     deep.run(models, slices)
     print("\n".join(deep.wrong) or "all as expected; written: spec/results/deep.md")
     return 1 if deep.wrong else 0

@@ -150,7 +150,7 @@ def test_a_deep_run_of_an_unknown_model_exits_2(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tools = tools_that_say(tmp_path, "", 0)
-    assert run_deep(tools, CATALOGUE, ["no-such", CATALOGUE.models[0].name]) == 2
+    assert run_deep(tools, CATALOGUE, ["no-such"], timeout_s=60) == 2
     assert capsys.readouterr().out.startswith(
         "no deep model or slice is called no-such"
     )

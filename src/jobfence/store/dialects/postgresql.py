@@ -51,7 +51,7 @@ _BY_STATE = {
 }
 _FAULTS = {state: fault for fault, states in _BY_STATE.items() for state in states}
 
-# What tables a SELECT without a schema would make and find, temporary ones left out.
+# In the schema in which a table without one is made; temporary tables left out.
 _CATALOG = text(
     """
     WITH tables AS (
