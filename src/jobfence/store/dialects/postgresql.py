@@ -41,7 +41,7 @@ _BY_STATE = {
     Fault.RETRY: ("40001", "40P01", "55P03"),
     Fault.LOST: ("57P01", "57P02", "57P05"),
     Fault.DUPLICATE: ("23505",),
-    Fault.EXISTS: ("42P07", "42701", "42P06"),
+    Fault.EXISTS: ("42P07", "42701", "42P06", "42710"),
     Fault.SCHEMA: ("42P01", "42703", "3F000"),
     Fault.UNAVAILABLE: (
         *("25006", "53100", "53200", "53300", "57P03"),

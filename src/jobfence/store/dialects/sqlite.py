@@ -47,6 +47,7 @@ _FAULTS = {
     sqlite3.SQLITE_NOTADB: Fault.UNAVAILABLE,
 }
 _NOT_THERE = ("no such table", "no such column", "has no column named")
+_THERE = ("already exists", "there is already", "duplicate column name")
 _UNIQUE = (sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY)
 
 
@@ -143,8 +144,11 @@ class SQLiteRoom(Room):
         if code in _UNIQUE:
             return Fault.DUPLICATE
         message = str(error.orig)
-        if code == sqlite3.SQLITE_ERROR and any(each in message for each in _NOT_THERE):
-            return Fault.SCHEMA
+        if code == sqlite3.SQLITE_ERROR:
+            if any(each in message for each in _NOT_THERE):
+                return Fault.SCHEMA
+            if any(each in message for each in _THERE):
+                return Fault.EXISTS
         return _FAULTS.get(code & _PRIMARY, Fault.OTHER)
 
 

@@ -5,7 +5,7 @@ What is there is looked at, table by table; the ledger only says which step made
 (S2). Upgrades add; nothing is ever dropped.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +22,7 @@ from sqlalchemy.schema import CreateColumn, CreateIndex, CreateTable
 
 from jobfence.statemachine.errors import IncompatibleSchema
 from jobfence.statemachine.states import JobStatus
-from jobfence.store.dialects.base import Fault, Room
+from jobfence.store.dialects.base import Fault, Names, Room
 from jobfence.store.sql.schema import VERSION, Schema
 from jobfence.store.sql.statements import journals, others
 
@@ -94,10 +94,11 @@ def _check_place(connection: Connection, name: str) -> None:
 
 
 def _recorded(
-    connection: Connection, schema: Schema, present: Collection[str]
+    connection: Connection, schema: Schema, present: Mapping[str, Names]
 ) -> frozenset[int]:
     ledger = schema.migrations
-    if ledger.name not in present:
+    found = present.get(ledger.name)
+    if found is None or ledger.c.version.name not in found.columns:
         return frozenset()
     return frozenset(connection.execute(select(ledger.c.version)).scalars())
 
@@ -161,9 +162,19 @@ def ensure(
                 connection, schema, room, look(connection, schema, room), now_ms
             )
         except DBAPIError as error:
-            if room.fault(error) is not Fault.EXISTS or attempt == _TRIES - 1:
+            if room.fault(error) is not Fault.EXISTS:
                 raise
+            if room.ddl_rolls_back or attempt == _TRIES - 1:
+                raise _taken(error) from error
     return ()
+
+
+def _taken(error: DBAPIError) -> IncompatibleSchema:
+    return IncompatibleSchema(
+        f"a name that jobfence needs is taken: {str(error.orig).splitlines()[0]}; if "
+        f"that is not jobfence's, use another table_prefix; if another process has just "
+        f"made the tables, try again"
+    )
 
 
 def _apply(
