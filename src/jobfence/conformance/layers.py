@@ -22,6 +22,7 @@ from jobfence.conformance.examples.joining import Joining
 from jobfence.conformance.examples.mending import Mending
 from jobfence.conformance.examples.operating import Operating
 from jobfence.conformance.examples.ordering import Ordering
+from jobfence.conformance.examples.policies import Policies
 from jobfence.conformance.examples.racing import Racing
 from jobfence.conformance.examples.recovering import Recovering
 from jobfence.conformance.examples.schedules import Schedules
@@ -36,6 +37,7 @@ EXAMPLES: tuple[type[SuiteBase], ...] = (
     Identity,
     Recovering,
     Caps,
+    Policies,
     Mending,
     Schedules,
     Ordering,

@@ -10,6 +10,7 @@ from jobfence.conformance.examples.joining import Joining
 from jobfence.conformance.examples.mending import Mending
 from jobfence.conformance.examples.operating import Operating
 from jobfence.conformance.examples.ordering import Ordering
+from jobfence.conformance.examples.policies import Policies
 from jobfence.conformance.examples.racing import Racing
 from jobfence.conformance.examples.recovering import Recovering
 from jobfence.conformance.examples.schedules import Schedules
@@ -29,6 +30,7 @@ class JobStoreSuite(
     Ordering,
     Schedules,
     Mending,
+    Policies,
     Caps,
     Recovering,
     Acknowledging,

@@ -1,4 +1,4 @@
-"""Rules C: caps, queue policies, and counters that are mended."""
+"""Rules C: caps, and counters that are mended."""
 
 from typing import Any
 
@@ -160,115 +160,6 @@ class Caps(SuiteBase):
         with bench.unchanged(store, "E1"), pytest.raises(InvalidOption):
             store.set_concurrency(key, cap)
 
-    def test_a_changed_queue_cap_is_no_conflict(self, bench: Bench) -> None:
-        """Rule C3, cases A67, F31: adopted by the next claim."""
-        old = bench.open(queues={"builds": QueuePolicy(1)})
-        old.enqueue("mail", queue="builds")
-        store = bench.open(queues={"builds": QueuePolicy(3)})
-        job = there(store, store.enqueue("mail", queue="builds"))
-        assert job.max_concurrency == 3
-        taken = store.claim(5)
-        assert len(taken) == 2
-        assert {each.job.max_concurrency for each in taken} == {3}
-
-    def test_a_claim_applies_the_policy_of_now(self, bench: Bench) -> None:
-        """Rules C8 and M13: key, cap and priority, and returns what is committed."""
-        plain = bench.open()
-        ids = [plain.enqueue("mail", queue="builds") for _ in range(2)]
-        store = bench.open(queues={"builds": QueuePolicy(1, priority=6)})
-        (handoff,) = store.claim(5)
-        job = handoff.job
-        assert job == there(store, ids[0])
-        assert (job.concurrency_key, job.max_concurrency) == ("queue:builds", 1)
-        assert job.priority == 6
-
-    def test_a_refused_slot_keeps_the_adopted_key(self, bench: Bench) -> None:
-        """Rule C8: the one write that a refusal keeps."""
-        plain = bench.open()
-        ids = [plain.enqueue("mail", queue="builds") for _ in range(2)]
-        store = bench.open(queues={"builds": QueuePolicy(1)})
-        assert len(store.claim(5)) == 1
-        job = there(store, ids[1])
-        assert job.status is JobStatus.QUEUED
-        assert (job.concurrency_key, job.max_concurrency) == ("queue:builds", 1)
-
-    def test_policies_are_adopted_only_by_claims_and_on_request(
-        self, bench: Bench
-    ) -> None:
-        """Rule C7, cases A73, A76: adopted, changed, released."""
-        plain = bench.open()
-        job_id = plain.enqueue("mail", queue="builds")
-        store = bench.open(queues={"builds": QueuePolicy(2, priority=3)})
-        store.ensure_ready()
-        assert there(store, job_id).concurrency_key is None
-        store.reconcile_queue_policies()
-        job = there(store, job_id)
-        assert (job.concurrency_key, job.max_concurrency) == ("queue:builds", 2)
-        assert job.priority == 3
-        bench.open(queues={}).reconcile_queue_policies()
-        job = there(store, job_id)
-        assert (job.concurrency_key, job.max_concurrency) == (None, None)
-        assert job.priority == 0
-
-    def test_a_held_job_keeps_the_key_it_was_claimed_under(self, bench: Bench) -> None:
-        """Rule C7: and releases exactly that one."""
-        store = bench.open(queues={"builds": QueuePolicy(1)})
-        ids = [store.enqueue("mail", queue="builds") for _ in range(2)]
-        handoff = held(store, ids[0])
-        store.reconcile_queue_policies({"builds": QueuePolicy()})
-        assert there(store, ids[0]).concurrency_key == "queue:builds"
-        assert there(store, ids[1]).concurrency_key is None
-        store.complete(ids[0], handoff.handoff_id)
-        store.reconcile_queue_policies({"builds": QueuePolicy(1)})
-        assert store.claim_job(ids[1]) is not None
-
-    def test_a_store_without_opinion_goes_by_the_durable_policies(
-        self, bench: Bench
-    ) -> None:
-        """Rule C0: a process without configuration never strips caps."""
-        configured = bench.open(queues={"builds": QueuePolicy(1, priority=2)})
-        configured.reconcile_queue_policies()
-        plain = bench.open()
-        ids = [plain.enqueue("mail", queue="builds") for _ in range(2)]
-        job = there(plain, ids[0])
-        assert (job.concurrency_key, job.max_concurrency) == ("queue:builds", 1)
-        assert job.priority == 2
-        plain.reconcile_queue_policies()
-        assert there(plain, ids[0]).concurrency_key == "queue:builds"
-        assert len(plain.claim(5)) == 1
-
-    def test_policies_given_become_the_instance_s_own(self, bench: Bench) -> None:
-        """Rule C7: also of one that was opened without any opinion."""
-        store = bench.open()
-        store.reconcile_queue_policies({"builds": QueuePolicy(1)})
-        bench.open(queues={}).reconcile_queue_policies()
-        ids = [store.enqueue("mail", queue="builds") for _ in range(2)]
-        assert there(store, ids[0]).concurrency_key == "queue:builds"
-        assert len(store.claim(5)) == 1
-        bench.open(queues={}).reconcile_queue_policies()
-        store.reconcile_queue_policies()
-        assert there(store, ids[1]).concurrency_key == "queue:builds"
-
-    def test_queues_not_named_are_released_unless_told(self, bench: Bench) -> None:
-        """Rule C7: several services on one database."""
-        store = bench.open()
-        policies = {"a": QueuePolicy(1), "b": QueuePolicy(1)}
-        store.reconcile_queue_policies(policies)
-        jobs = {queue: store.enqueue("mail", queue=queue) for queue in policies}
-        store.reconcile_queue_policies({"a": QueuePolicy(2)}, release_others=False)
-        assert there(store, jobs["a"]).max_concurrency == 2
-        assert there(store, jobs["b"]).max_concurrency == 1
-        store.reconcile_queue_policies({"a": QueuePolicy(2)})
-        assert there(store, jobs["b"]).max_concurrency is None
-
-    def test_an_explicit_priority_is_never_touched(self, bench: Bench) -> None:
-        """Rule C7."""
-        store = bench.open()
-        own = store.enqueue("mail", queue="builds", priority=0)
-        derived = store.enqueue("mail", queue="builds")
-        store.reconcile_queue_policies({"builds": QueuePolicy(priority=9)})
-        assert (there(store, own).priority, there(store, derived).priority) == (0, 9)
-
     def test_a_healthy_pass_repairs_nothing(self, bench: Bench) -> None:
         """Rule C9."""
         store = bench.open()
@@ -279,24 +170,17 @@ class Caps(SuiteBase):
         assert (report.candidate_count, report.repaired_count) == (0, 0)
         assert (report.repairs, report.repairs_truncated_count) == ((), 0)
 
-    def test_a_raised_cap_holds_from_the_next_claim(self, bench: Bench) -> None:
-        """Rules C0 and C3: before anybody has reconciled the queue's counter."""
-        store = bench.open(queues={"q": QueuePolicy(1)})
-        ids = [store.enqueue("mail", [each], queue="q") for each in range(2)]
-        assert len(store.claim(2)) == 1
-        assert store.next_available() is None
-        raised = bench.open(queues={"q": QueuePolicy(2)})
-        assert raised.next_available() == there(store, ids[1])
-        assert len(raised.claim(2)) == 1
-
-    def test_a_batch_takes_over_each_queue_s_own_policy(self, bench: Bench) -> None:
-        """Rules C8 and M13: jobs of two queues, claimed at once."""
+    def test_an_unreadable_row_with_a_full_key_waits_for_its_turn(
+        self, bench: Bench
+    ) -> None:
+        """Rules O1, C6 and M11: no claim may take it, so none fails it."""
         store = bench.open()
-        ids = [store.enqueue("mail", queue=queue) for queue in ("a", "b")]
-        policies = {"a": QueuePolicy(1, 5), "b": QueuePolicy(2, 7)}
-        assert len(bench.open(queues=policies).claim(2)) == 2
-        found = [there(store, job_id) for job_id in ids]
-        assert [(job.priority, job.max_concurrency) for job in found] == [
-            (5, 1),
-            (7, 2),
-        ]
+        first, second, third = keyed(store, "k", 1, 3)
+        bench.backdoor.damage(second)
+        (handoff,) = store.claim(5)
+        assert handoff.job.id == first
+        assert store.claim_job(second) is None
+        assert store.counts()[JobStatus.FAILED] == 0
+        store.complete(first, handoff.handoff_id)
+        assert [each.job.id for each in store.claim(5)] == [third]
+        assert store.counts()[JobStatus.FAILED] == 1

@@ -44,6 +44,17 @@ class CountedAfterTheBatch(Transaction):
         return counter.active_count - mine < counter.max_concurrency
 
 
+@in_transaction(
+    "C8", "examples", "a job that a full key holds up takes its policy over"
+)
+class AdoptedThoughFull(Transaction):
+    def slot_free(self, row: JobRow) -> bool:
+        free = super().slot_free(row)
+        if not free:
+            self.adopt(row, self.policy(row.queue))
+        return free
+
+
 class Counting(Transaction):
     """Counts slots in a way of its own."""
 

@@ -29,6 +29,14 @@ def differs(before: Row, after: Row) -> bool:
     return any(before[name] != after[name] for name in names)
 
 
+def is_full(tx: Tx, row: Row, counter: Row) -> bool:
+    """Whether the counter of the row's stored key has no slot; by the cap of now (O1)."""
+    cap = counter["max_concurrency"]
+    if is_derived(str(counter["concurrency_key"])):
+        cap = tx.policies(latest=True).of(str(row["queue"])).max_concurrent or cap
+    return int(str(counter["active_count"])) >= int(str(cap))
+
+
 def counters_for(
     tx: Tx, caps: Mapping[str, int], *, skip_locked: bool = False
 ) -> dict[str, Row]:
@@ -41,7 +49,7 @@ def counters_for(
     missing = set() if skip_locked else lacking(tx, caps)
     if not missing:
         rows = locks.counter_rows(tx, caps, skip_locked=skip_locked)
-        return {key: _with_cap(tx, row, caps[key]) for key, row in rows.items()}
+        return {key: with_cap(tx, row, caps[key]) for key, row in rows.items()}
     found = {}
     for key in sorted(caps):
         # One by one: to make one between the locks of two others keeps the key order.
@@ -49,7 +57,7 @@ def counters_for(
             found[key] = make(tx, key, caps[key])
         else:
             for row in locks.counter_rows(tx, [key]).values():
-                found[key] = _with_cap(tx, row, caps[key])
+                found[key] = with_cap(tx, row, caps[key])
     return found
 
 
@@ -79,7 +87,7 @@ def make(tx: Tx, key: str, cap: int) -> Row:
     if active != row["active_count"]:
         statement = counters.set_active(tx.schema)
         writes.counter(tx, statement, key, "count", set_active=active)
-    return _with_cap(tx, {**row, "active_count": active}, cap)
+    return with_cap(tx, {**row, "active_count": active}, cap)
 
 
 def lacking(tx: Tx, keys: Collection[str]) -> set[str]:
@@ -90,7 +98,7 @@ def lacking(tx: Tx, keys: Collection[str]) -> set[str]:
     return set(keys) - {str(row["concurrency_key"]) for row in known}
 
 
-def _with_cap(tx: Tx, row: Row, cap: int) -> Row:
+def with_cap(tx: Tx, row: Row, cap: int) -> Row:
     """Give a locked derived counter its policy's cap (C3)."""
     key = str(row["concurrency_key"])
     if not is_derived(key) or row["max_concurrency"] == cap:

@@ -1,40 +1,21 @@
 """Claiming jobs: find, lock, adopt, reserve, hand off (M2, C4, C6, C8, O1)."""
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlalchemy import Select
 
-from jobfence.statemachine import texts
 from jobfence.statemachine.errors import UnreadableJob
 from jobfence.statemachine.policy import derived_key
-from jobfence.statemachine.states import JobStatus
-from jobfence.statemachine.table import Trigger, row as table_row
 from jobfence.statemachine.values import Handoff
 from jobfence.store.sql import locks, writes
-from jobfence.store.sql.acks import lease_values
 from jobfence.store.sql.caps import adopted, counters_for, differs
-from jobfence.store.sql.moving import Effects, Move, move_job, move_jobs
-from jobfence.store.sql.rows import Row, handoff_of, job_from
+from jobfence.store.sql.handing import Ask, adopt, hand_off, reject
+from jobfence.store.sql.rows import Row, problem_of
 from jobfence.store.sql.statements import claims, counters
 from jobfence.store.sql.tx import Tx
-
-_CLAIM = table_row(Trigger.CLAIM, "claim", JobStatus.QUEUED)
-_REJECT = table_row(Trigger.REJECT, "reject", JobStatus.QUEUED)
-_ADOPT = table_row(Trigger.ADOPT_POLICY, "adopt_policy", JobStatus.QUEUED)
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """What a claim asks for. One handoff id for each job it may take, made before."""
-
-    handoff_ids: Collection[str]
-    queues: Collection[str] | None
-    modes: Collection[str] | None
-    worker_id: str
-    lease_ms: int | None
 
 
 @dataclass(slots=True)
@@ -155,10 +136,16 @@ def _take(tx: Tx, state: _Round, found: list[Row]) -> bool:
     asked = len(state.unused_ids)
     fresh = {row["id"] for row in found} - state.seen_ids
     state.seen_ids |= fresh
-    readable = [row for row in found if not _rejected(tx, state, row)]
-    wanted = [adopted(tx, row) for row in readable]
-    _lock_counters(tx, state, wanted)
-    chosen = [row for row in _adopt(tx, state, readable, wanted) if _fits(state, row)]
+    problems = {
+        str(row["id"]): problem for row in found if (problem := problem_of(row))
+    }
+    wanted = {
+        str(row["id"]): adopted(tx, row)
+        for row in found
+        if str(row["id"]) not in problems
+    }
+    _lock_counters(tx, state, list(wanted.values()))
+    chosen = _choose(tx, state, found, problems, wanted)
     ids = state.unused_ids[: len(chosen)]
     for row, handoff in zip(chosen, hand_off(tx, chosen, ids, state.ask), strict=True):
         if handoff is None:
@@ -188,88 +175,67 @@ def _lock_counters(tx: Tx, state: _Round, rows: list[Row]) -> None:
     state.waited = True
 
 
-def _adopt(
-    tx: Tx, state: _Round, found: Sequence[Row], wanted: Sequence[Row]
+def _choose(
+    tx: Tx,
+    state: _Round,
+    found: Sequence[Row],
+    problems: Mapping[str, UnreadableJob],
+    wanted: Mapping[str, Row],
 ) -> list[Row]:
-    """Write the policies that candidates take over, and keep it if a slot is refused."""
-    pairs = []
-    for before, after in zip(found, wanted, strict=True):
+    """
+    Return the rows that get a slot, as their policies make them.
+
+    In turn, as if each were claimed by itself: one whose key those before it have
+    filled is left as it is. What a row takes over it keeps, also if its slot is refused.
+    """
+    adopting: list[tuple[Row, Row]] = []
+    chosen: list[Row] = []
+    for row in found:
+        job_id = str(row["id"])
+        if not _has_room(state, row):
+            continue
+        if job_id in problems:
+            _reject(tx, state, row, problems[job_id])
+            continue
+        after = wanted[job_id]
         if after["concurrency_key"] in state.busy:
-            state.passed_ids.add(str(before["id"]))
-        else:
-            pairs.append((before, after))
-    adopting = [pair for pair in pairs if differs(*pair)]
+            state.passed_ids.add(job_id)
+            continue
+        if differs(row, after):
+            adopting.append((row, after))
+        if _has_room(state, after):
+            _reserve(state, after)
+            chosen.append(after)
     moved = {str(row["id"]): row for row in adopt(tx, adopting)}
-    return [moved.get(str(before["id"]), before) for before, _ in pairs]
+    return [moved.get(str(row["id"]), row) for row in chosen]
 
 
-def _fits(state: _Round, row: Row) -> bool:
-    """Reserve a slot under the counter's lock; a full key is not looked at again."""
+def _has_room(state: _Round, row: Row) -> bool:
+    """Whether its key has a slot left, under the counter's lock; a full one is noted."""
     key = row["concurrency_key"]
-    if isinstance(key, str):
-        counter = state.counters[key]
-        used = _int(counter["active_count"]) + state.reserved[key]
-        if used >= _int(counter["max_concurrency"]):
-            state.full.add(key)
-            return False
-        state.reserved[key] += 1
-    return True
-
-
-def adopt(tx: Tx, pairs: Sequence[tuple[Row, Row]]) -> list[Row]:
-    """Write the policies that locked queued jobs take over (M13), from and to rows."""
-    names = ("concurrency_key", "max_concurrency", "priority")
-    moves = [
-        Move(before, {name: after[name] for name in names}) for before, after in pairs
-    ]
-    moved = move_jobs(tx, _ADOPT, moves)
-    assert None not in moved, "a locked queued job could not adopt its policy"
-    return [row for row in moved if row is not None]
-
-
-def hand_off(
-    tx: Tx, rows: Sequence[Row], handoff_ids: Sequence[str], ask: Ask
-) -> list[Handoff | None]:
-    """Execute the claims of locked jobs whose slots are to be had (M2)."""
-    lease = lease_values(tx, ask.lease_ms)
-    moves = [
-        Move(
-            row,
-            {
-                "handoff_id": handoff_id,
-                "worker_id": ask.worker_id,
-                "last_handoff_id": handoff_id,
-                "last_worker_id": ask.worker_id,
-                **lease,
-            },
-        )
-        for row, handoff_id in zip(rows, handoff_ids, strict=True)
-    ]
-    return [
-        None if after is None else handoff_of(job_from(after))
-        for after in move_jobs(tx, _CLAIM, moves)
-    ]
-
-
-def _rejected(tx: Tx, state: _Round, row: Row) -> bool:
-    """Fail a row that cannot be read, so that it never stops the queue (M11)."""
-    try:
-        job_from(row)
-    except UnreadableJob as problem:
-        key = row["schedule_key"]
-        if isinstance(key, str) and key not in locks.free_schedule_keys(tx, [key]):
-            # The key comes before the job in the lock order: leave it to a later claim.
-            state.passed_ids.add(str(row["id"]))
-            return True
-        reject(tx, row, problem)
+    counter = state.counters.get(key) if isinstance(key, str) else None
+    if counter is None:  # no key; or one that nobody takes here, so the look was right
         return True
+    key = str(key)
+    used = _int(counter["active_count"]) + state.reserved[key]
+    if used < _int(counter["max_concurrency"]):
+        return True
+    state.full.add(key)
     return False
 
 
-def reject(tx: Tx, row: Row, problem: UnreadableJob) -> None:
-    """Fail a queued row that cannot be read (M11)."""
-    error = texts.unreadable(problem.column, problem.problem)
-    effects = Effects()
-    if move_job(tx, _REJECT, Move(row, {"last_error": error})) is not None:
-        effects.add(tx, _REJECT, row)
-    effects.apply(tx)
+def _reserve(state: _Round, row: Row) -> None:
+    key = row["concurrency_key"]
+    if isinstance(key, str):
+        assert key in state.counters, f"the counter of {key!r} is not locked"
+        state.reserved[key] += 1
+
+
+def _reject(tx: Tx, state: _Round, row: Row, problem: UnreadableJob) -> None:
+    """Fail a row that cannot be read, so that it never stops the queue (M11)."""
+    key = row["schedule_key"]
+    if isinstance(key, str) and key not in locks.free_schedule_keys(tx, [key]):
+        # The key comes before the job in the lock order: leave it to a later claim.
+        state.passed_ids.add(str(row["id"]))
+        return
+    reject(tx, row, problem)

@@ -11,7 +11,7 @@ from jobfence.statemachine.values import Job
 from jobfence.store.sql import locks
 from jobfence.store.sql.acks import backoff_ms, given_values
 from jobfence.store.sql.caps import adopted, differs
-from jobfence.store.sql.claim import adopt
+from jobfence.store.sql.handing import adopt
 from jobfence.store.sql.moving import Effects, Move, choose, move_job
 from jobfence.store.sql.rows import Row, job_from, readable
 from jobfence.store.sql.statements import jobs

@@ -61,6 +61,15 @@ def handoff_of(job: Job) -> Handoff:
     return Handoff(job, job.handoff_id, job.handed_off_at_ms, job.lease_expires_at_ms)
 
 
+def problem_of(row: Row) -> UnreadableJob | None:
+    """Say why a row cannot be read, or None."""
+    try:
+        job_from(row)
+    except UnreadableJob as problem:
+        return problem
+    return None
+
+
 def readable(rows: Iterable[Row]) -> list[Job]:
     """Read rows into jobs, leaving out and logging those that cannot be read."""
     found = []

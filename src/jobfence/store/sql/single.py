@@ -1,14 +1,14 @@
 """One job by its id: claim it, cancel it (M2, M9, M14, M19, R3)."""
 
-from jobfence.statemachine.errors import HandoffIdInUse, UnreadableJob
+from jobfence.statemachine.errors import HandoffIdInUse
 from jobfence.statemachine.states import JobStatus
 from jobfence.statemachine.table import Trigger
 from jobfence.statemachine.values import Cancellation, CancelOutcome, Handoff
 from jobfence.store.sql import locks, writes
-from jobfence.store.sql.caps import adopted, counter_for, differs
-from jobfence.store.sql.claim import Ask, adopt, hand_off, reject
+from jobfence.store.sql.caps import adopted, differs, is_full, make, with_cap
+from jobfence.store.sql.handing import Ask, adopt, hand_off, reject
 from jobfence.store.sql.moving import Effects, Move, choose, move_job
-from jobfence.store.sql.rows import Row, handoff_of, job_from, job_or_none
+from jobfence.store.sql.rows import Row, handoff_of, job_or_none, problem_of
 from jobfence.store.sql.statements import counters, jobs
 from jobfence.store.sql.tx import Tx
 
@@ -24,17 +24,36 @@ def claim_job(tx: Tx, job_id: str, ask: Ask, *, chosen: bool) -> Handoff | None:
         raise HandoffIdInUse(handoff_id)
     if row is None or not _claimable(tx, row):
         return None
-    try:
-        job_from(row)
-    except UnreadableJob as problem:
+    return _take(tx, row, handoff_id, ask)
+
+
+def _take(tx: Tx, row: Row, handoff_id: str, ask: Ask) -> Handoff | None:
+    """Hand off a locked job that is ready, unless its key is full or it is damaged."""
+    problem = problem_of(row)
+    after = row if problem is not None else adopted(tx, row)
+    stored = row["concurrency_key"]
+    key = after["concurrency_key"] if stored is None else stored
+    counter = None
+    if isinstance(key, str):
+        counter = locks.counter_rows(tx, [key]).get(key)
+    if stored is not None and counter is not None:
+        # If nothing but the slot is to be written, taking that decides, and alone.
+        takes_over = (
+            after != row or counter["max_concurrency"] != row["max_concurrency"]
+        )
+        if (problem is not None or takes_over) and is_full(tx, row, counter):
+            return None
+    if problem is not None:
         reject(tx, row, problem)
         return None
-    after = adopted(tx, row)
     if differs(row, after):
         (after,) = adopt(tx, [(row, after)])
     key, cap = after["concurrency_key"], after["max_concurrency"]
     if isinstance(key, str) and isinstance(cap, int):
-        counter_for(tx, key, cap)
+        if counter is None:
+            make(tx, key, cap)
+        else:
+            with_cap(tx, counter, cap)
     # All locks are held: this is the time that counts, and a clock may be set back.
     if not _due(after, tx.now):
         return None

@@ -14,7 +14,7 @@ from jobfence import Handoff, SqlJobStore
 from jobfence.statemachine.states import JobStatus
 from jobfence.statemachine.table import Fence, Guard, Transition, Value
 from jobfence.store.notes import Entity
-from jobfence.store.sql import acks, claim, moving, recover, single, writes
+from jobfence.store.sql import acks, handing, moving, recover, single, writes
 from jobfence.store.sql.calls import Call
 from jobfence.store.sql.journal import Journal
 from jobfence.store.sql.statements import counters, others
@@ -88,11 +88,11 @@ def ack_without_fence(plot: Plot) -> str:
 def claim_without_fence(plot: Plot) -> str:
     held = plot.held()
     any_status = replace(
-        claim._CLAIM,  # noqa: SLF001
+        handing._CLAIM,  # noqa: SLF001
         source=JobStatus.HANDED_OFF,
         fence=(),
     )
-    plot.patch.setattr(claim, "_CLAIM", any_status)
+    plot.patch.setattr(handing, "_CLAIM", any_status)
     plot.patch.setattr(single, "_claimable", lambda *_: True)
 
     assert plot.store.claim_job(held.job.id) is not None
@@ -102,8 +102,8 @@ def claim_without_fence(plot: Plot) -> str:
 def claim_too_early(plot: Plot) -> str:
     later = plot.world.clock.now_ms() + 1000
     job_id = plot.store.enqueue("work", scheduled_at=later)
-    row = claim._CLAIM  # noqa: SLF001
-    plot.patch.setattr(claim, "_CLAIM", replace(row, fence=(Fence.CONCURRENCY_KEY,)))
+    row = handing._CLAIM  # noqa: SLF001
+    plot.patch.setattr(handing, "_CLAIM", replace(row, fence=(Fence.CONCURRENCY_KEY,)))
     plot.patch.setattr(single, "_due", lambda *_: True)
 
     assert plot.store.claim_job(job_id) is not None

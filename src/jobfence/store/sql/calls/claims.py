@@ -18,6 +18,7 @@ from jobfence.store.sql import (
 )
 from jobfence.store.sql.calls.base import Call, Plan
 from jobfence.store.sql.calls.core import MOST_AT_ONCE
+from jobfence.store.sql.handing import Ask
 from jobfence.store.sql.tx import Settings, Tx
 
 
@@ -32,9 +33,9 @@ class Wanted:
     lease_ms: Lease
 
 
-def _ask(settings: Settings, wanted: Wanted) -> claim.Ask:
+def _ask(settings: Settings, wanted: Wanted) -> Ask:
     n = checks.integer("limit", wanted.limit, least=0, most=MOST_AT_ONCE)
-    return claim.Ask(
+    return Ask(
         handoff_ids=[settings.handoff_ids() for _ in range(n)],
         queues=options.queue_names(wanted.queues),
         modes=options.execution_modes(wanted.execution_modes),
@@ -54,7 +55,7 @@ def claim_jobs(settings: Settings, wanted: Wanted) -> Plan[list[Handoff]]:
     return _claim(_ask(settings, wanted))
 
 
-def _claim(ask: claim.Ask) -> Plan[list[Handoff]]:
+def _claim(ask: Ask) -> Plan[list[Handoff]]:
     if not ask.handoff_ids:
         return []
     first: claim.Claimed = yield Call(lambda tx: claim.claim(tx, ask))
@@ -62,7 +63,7 @@ def _claim(ask: claim.Ask) -> Plan[list[Handoff]]:
     return first.handoffs + more
 
 
-def _claim_rest(ask: claim.Ask, first: claim.Claimed) -> Plan[list[Handoff]]:
+def _claim_rest(ask: Ask, first: claim.Claimed) -> Plan[list[Handoff]]:
     """In a second transaction, wait for the counters the first one passed over."""
     used = {handoff.handoff_id for handoff in first.handoffs}
     unused = [each for each in ask.handoff_ids if each not in used]
@@ -83,7 +84,7 @@ def claim_job(
     """Claim one job by id."""
     wanted = checks.storable("job_id", job_id)
     chosen = handoff_id is not None
-    ask = claim.Ask(
+    ask = Ask(
         handoff_ids=[
             checks.text("handoff_id", handoff_id) if chosen else settings.handoff_ids()
         ],
@@ -104,7 +105,7 @@ def settle(
 
 
 def _settle(
-    settlements: list[Settlement], ask: claim.Ask
+    settlements: list[Settlement], ask: Ask
 ) -> Plan[tuple[list[Ack], list[Handoff]]]:
     if not settlements:
         return [], (yield from _claim(ask))
