@@ -14,12 +14,17 @@ import pytest
 # store in memory, say, which are short.
 _REPEATED = (
     "finds_the_fault_too",
+    "interleavings_find",
     "sequences_meet_all",
     "every_interleaving",
     "states_of_three_jobs",
     "what_the_model_does[sqlite]",
     "mutant",
 )
+# The same on a server as on SQLite, except for what is particular to that server, which
+# the tests of tests/store/sql go through.
+_ALIKE = ("model_tests/", "/races/", "/journal/")
+_SERVERS = ("postgresql", "mariadb")
 _SEQUENCES = "every_method_does_what_the_model_does"
 _MEASURED = ("TestMemoryJobStore", "TestAsyncSqlJobStoreOnSQLite")
 _IN_GREENLETS = "AsyncSqlJobStore"
@@ -51,7 +56,12 @@ def _repeats(name: str) -> bool:
     """Whether other tests go through the same code."""
     if _SEQUENCES in name:
         return not any(each in name for each in _MEASURED)
-    return any(each in name for each in _REPEATED)
+    if any(each in name for each in _REPEATED):
+        return True
+    test = name.lower().partition("::")[2]
+    return any(each in name for each in _ALIKE) and any(
+        each in test for each in _SERVERS
+    )
 
 
 def _following_greenlets(measuring: coverage.Coverage) -> coverage.Coverage:

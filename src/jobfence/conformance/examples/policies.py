@@ -5,6 +5,7 @@ from jobfence.conformance.bench import Bench, held, there
 from jobfence.conformance.examples.caps import keyed
 from jobfence.statemachine.policy import QueuePolicy
 from jobfence.statemachine.states import JobStatus
+from jobfence.statemachine.values import Settlement
 
 
 class Policies(SuiteBase):
@@ -164,3 +165,25 @@ class Policies(SuiteBase):
         )
         assert [each.job.id for each in store.claim(5)] == [first]
         assert there(store, blocked).priority == 0
+
+    def test_a_job_whose_counter_has_to_be_made_is_not_passed_over(
+        self, bench: Bench
+    ) -> None:
+        """Rules O1 and C8: nobody holds that counter, so the next in order it is."""
+        plain = bench.open()
+        first, *_ = keyed(plain, "k", 1, 3)
+        later = [plain.enqueue("mail", queue=queue) for queue in ("a", "b")]
+        plain.enqueue("mail")
+        store = bench.open(queues={"a": QueuePolicy(2), "b": QueuePolicy(2)})
+        assert [each.job.id for each in store.claim(3)] == [first, *later]
+
+    def test_nor_is_it_by_a_settlement_that_claims(self, bench: Bench) -> None:
+        """Rules O1, C8 and T5: which holds the counter of what it acknowledged."""
+        plain = bench.open()
+        first, second, _ = keyed(plain, "k", 1, 3)
+        later = [plain.enqueue("mail", queue=queue) for queue in ("a", "b")]
+        plain.enqueue("mail")
+        store = bench.open(queues={"a": QueuePolicy(2), "b": QueuePolicy(2)})
+        handoff = held(store, first)
+        _, taken = store.settle([Settlement.complete(handoff)], claim=3)
+        assert [each.job.id for each in taken] == [second, *later]

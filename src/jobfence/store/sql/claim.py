@@ -11,7 +11,7 @@ from jobfence.statemachine.errors import UnreadableJob
 from jobfence.statemachine.policy import derived_key
 from jobfence.statemachine.values import Handoff
 from jobfence.store.sql import locks, writes
-from jobfence.store.sql.caps import adopted, counters_for, differs
+from jobfence.store.sql.caps import adopted, counters_for, differs, lacking
 from jobfence.store.sql.handing import Ask, adopt, hand_off, reject
 from jobfence.store.sql.rows import Row, problem_of
 from jobfence.store.sql.statements import claims, counters
@@ -30,6 +30,8 @@ class _Round:
     reserved: Counter[str] = field(default_factory=Counter)
     full: set[str] = field(default_factory=set)
     busy: set[str] = field(default_factory=set)
+    unmade: set[str] = field(default_factory=set)
+    stopped: bool = False
     passed_ids: set[str] = field(default_factory=set)
     seen_ids: set[object] = field(default_factory=set)
     waited: bool = False
@@ -37,10 +39,16 @@ class _Round:
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """What a claim took; `busy` if it left jobs whose counters others hold."""
+    """
+    What a claim took, and why there may be more for another transaction.
+
+    `busy`: it passed over jobs whose counters others hold. `stopped`: the next job's
+    counter has to be made, for which it may have to wait, and it has waited before.
+    """
 
     handoffs: list[Handoff]
     busy: bool
+    stopped: bool
 
 
 def claim(tx: Tx, ask: Ask, *, holding_counters: bool = False) -> Claimed:
@@ -66,7 +74,7 @@ def claim(tx: Tx, ask: Ask, *, holding_counters: bool = False) -> Claimed:
             continue
         won = writes.counter(tx, counters.reserve(tx.schema), key, "reserve", n=n)
         assert won, f"counter of {key!r} changed while it was locked"
-    return Claimed(state.taken, bool(state.busy))
+    return Claimed(state.taken, bool(state.busy), state.stopped)
 
 
 def _candidates(tx: Tx, state: _Round) -> list[Row]:
@@ -157,21 +165,23 @@ def _take(tx: Tx, state: _Round, found: list[Row]) -> bool:
             state.unused_ids.remove(handoff.handoff_id)
             state.taken.append(handoff)
     # A row whose very id is damaged matches no UPDATE and comes back every time.
-    return len(found) == asked and bool(fresh)
+    return len(found) == asked and bool(fresh) and not state.stopped
 
 
 def _lock_counters(tx: Tx, state: _Round, rows: list[Row]) -> None:
     keys = {str(row["concurrency_key"]) for row in rows if row["concurrency_key"]}
-    missing = keys - set(state.counters) - state.full
-    if not missing:
+    wanted = keys - set(state.counters) - state.full
+    if not wanted:
         return
     caps = {
         str(row["concurrency_key"]): _int(row["max_concurrency"])
         for row in rows
-        if row["concurrency_key"] in missing
+        if row["concurrency_key"] in wanted
     }
     state.counters.update(counters_for(tx, caps, skip_locked=state.waited))
-    state.busy.update(missing - set(state.counters))
+    left = wanted - set(state.counters)
+    state.unmade = lacking(tx, left)
+    state.busy.update(left - state.unmade)
     state.waited = True
 
 
@@ -198,6 +208,9 @@ def _choose(
             _reject(tx, state, row, problems[job_id])
             continue
         after = wanted[job_id]
+        if after["concurrency_key"] in state.unmade:
+            state.stopped = True
+            break
         if after["concurrency_key"] in state.busy:
             state.passed_ids.add(job_id)
             continue

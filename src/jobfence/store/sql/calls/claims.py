@@ -58,20 +58,34 @@ def claim_jobs(settings: Settings, wanted: Wanted) -> Plan[list[Handoff]]:
 def _claim(ask: Ask) -> Plan[list[Handoff]]:
     if not ask.handoff_ids:
         return []
-    first: claim.Claimed = yield Call(lambda tx: claim.claim(tx, ask))
+    first: claim.Claimed = yield _claim_once(ask)
     more = yield from _claim_rest(ask, first)
     return first.handoffs + more
 
 
+def _claim_once(ask: Ask) -> Call[claim.Claimed]:
+    return Call(lambda tx: claim.claim(tx, ask))
+
+
 def _claim_rest(ask: Ask, first: claim.Claimed) -> Plan[list[Handoff]]:
-    """In a second transaction, wait for the counters the first one passed over."""
-    used = {handoff.handoff_id for handoff in first.handoffs}
-    unused = [each for each in ask.handoff_ids if each not in used]
-    if not (first.busy and unused):
-        return []
-    rest = replace(ask, handoff_ids=unused)
-    second: claim.Claimed = yield Call(lambda tx: claim.claim(tx, rest))
-    return second.handoffs
+    """
+    Claim what the first transaction left, in others that may wait once more (C4).
+
+    One for the counters that it passed over; and one after another while each stops at
+    a counter that has to be made, which the next one begins with.
+    """
+    found, more = first, list[Handoff]()
+    again = first.busy or first.stopped
+    while again:
+        used = {handoff.handoff_id for handoff in found.handoffs}
+        unused = [each for each in ask.handoff_ids if each not in used]
+        if not unused:
+            break
+        ask = replace(ask, handoff_ids=unused)
+        found = yield _claim_once(ask)
+        more += found.handoffs
+        again = found.stopped
+    return more
 
 
 def claim_job(
