@@ -14,7 +14,6 @@ import pytest
 # store in memory, say, which are short.
 _REPEATED = (
     "finds_the_fault_too",
-    "interleavings_find",
     "sequences_meet_all",
     "every_interleaving",
     "states_of_three_jobs",
