@@ -13,7 +13,7 @@ from jobfence.statemachine.values import Handoff
 from jobfence.store.sql import locks, writes
 from jobfence.store.sql.caps import adopted, counters_for, differs, lacking
 from jobfence.store.sql.handing import Ask, adopt, hand_off, reject
-from jobfence.store.sql.rows import Row, problem_of
+from jobfence.store.sql.rows import Row, unreadable
 from jobfence.store.sql.statements import claims, counters
 from jobfence.store.sql.tx import Tx
 
@@ -145,7 +145,7 @@ def _take(tx: Tx, state: _Round, found: list[Row]) -> bool:
     fresh = {row["id"] for row in found} - state.seen_ids
     state.seen_ids |= fresh
     problems = {
-        str(row["id"]): problem for row in found if (problem := problem_of(row))
+        str(row["id"]): problem for row in found if (problem := unreadable(row))
     }
     wanted = {
         str(row["id"]): adopted(tx, row)

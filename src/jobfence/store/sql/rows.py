@@ -61,7 +61,7 @@ def handoff_of(job: Job) -> Handoff:
     return Handoff(job, job.handoff_id, job.handed_off_at_ms, job.lease_expires_at_ms)
 
 
-def problem_of(row: Row) -> UnreadableJob | None:
+def unreadable(row: Row) -> UnreadableJob | None:
     """Say why a row cannot be read, or None."""
     try:
         job_from(row)

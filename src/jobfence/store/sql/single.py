@@ -8,7 +8,7 @@ from jobfence.store.sql import locks, writes
 from jobfence.store.sql.caps import adopted, differs, is_full, make, with_cap
 from jobfence.store.sql.handing import Ask, adopt, hand_off, reject
 from jobfence.store.sql.moving import Effects, Move, choose, move_job
-from jobfence.store.sql.rows import Row, handoff_of, job_or_none, problem_of
+from jobfence.store.sql.rows import Row, handoff_of, job_or_none, unreadable
 from jobfence.store.sql.statements import counters, jobs
 from jobfence.store.sql.tx import Tx
 
@@ -29,7 +29,7 @@ def claim_job(tx: Tx, job_id: str, ask: Ask, *, chosen: bool) -> Handoff | None:
 
 def _take(tx: Tx, row: Row, handoff_id: str, ask: Ask) -> Handoff | None:
     """Hand off a locked job that is ready, unless its key is full or it is damaged."""
-    problem = problem_of(row)
+    problem = unreadable(row)
     after = row if problem is not None else adopted(tx, row)
     stored = row["concurrency_key"]
     key = after["concurrency_key"] if stored is None else stored
