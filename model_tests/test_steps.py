@@ -59,9 +59,9 @@ def place(
 def test_every_operation_does_in_every_state_of_one_job_what_the_model_does(
     place: tuple[Setting, str],
 ) -> None:
-    """All of it on SQLite; on the servers, and on the model itself, in the deep run."""
+    """All of it where no server is asked; on the servers in the deep run."""
     setting, name = place
-    whole = DEEP or name == "sqlite"
+    whole = DEEP or name in ("memory", "sqlite")
     coverage = walk_every_edge(
         setting, most_jobs=1, most_steps=None if whole else STEPS[name]
     )
