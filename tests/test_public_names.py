@@ -65,6 +65,17 @@ def test_sqlalchemy_is_imported_only_by_those_who_use_it(code: str) -> None:
     assert ran(f"{code}; import sys; print('sqlalchemy' in sys.modules)") == "False"
 
 
+def test_the_orm_is_left_to_those_who_use_it() -> None:
+    code = (
+        "from jobfence import SqlJobStore; import sys\n"
+        "store = SqlJobStore('sqlite://')\n"
+        "with store.engine.begin() as transaction:\n"
+        "    store.within(transaction).enqueue('job')\n"
+        "print('sqlalchemy.orm' in sys.modules)"
+    )
+    assert ran(code) == "False"
+
+
 def test_import_jobfence_imports_no_other_part_of_it() -> None:
     code = "import jobfence, sys; print(*(m for m in sys.modules if 'jobfence.' in m))"
     assert ran(code) == ""

@@ -1,11 +1,12 @@
 """`SqlJobStore`: the contract on SQLite, PostgreSQL, MariaDB and MySQL."""
 
+import sys
+
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.engine import URL
-from sqlalchemy.orm import Session
 
 from jobfence.statemachine import checks
 from jobfence.statemachine.clock import Clock, DatabaseClock
@@ -33,6 +34,9 @@ from jobfence.store.sql.methods.others import (
 from jobfence.store.sql.runner import OwnRunner, Ready
 from jobfence.store.sql.schema import Schema, named_schema
 from jobfence.store.sql.tx import Settings
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
 
 T = TypeVar("T")
 DEFAULT_PREFIX = "jobfence_"
@@ -160,18 +164,14 @@ class SqlJobStore(CoreMethods, ConcurrencyMethods, ScheduleMethods, OperationsMe
         """What judges due and lease times (L3)."""
         return self._settings.clock
 
-    def within(self, transaction: Connection | Session) -> "SqlJobStore":
+    def within(self, transaction: "Connection | Session") -> "SqlJobStore":
         """
         Return this store, joined to a transaction of the caller's (T1).
 
         A refused call undoes only its own savepoint. What the database asks to be run
         again comes as `RetryableError`: roll back and repeat the whole.
         """
-        connection = (
-            transaction.connection()
-            if isinstance(transaction, Session)
-            else transaction
-        )
+        connection = _connection_of(transaction)
         if not isinstance(connection, Connection):
             raise InvalidOption(
                 "transaction", transaction, "must be a SQLAlchemy Connection or Session"
@@ -186,3 +186,12 @@ class SqlJobStore(CoreMethods, ConcurrencyMethods, ScheduleMethods, OperationsMe
         """Close the connections of the store's own engine; it can be used again."""
         if self._owns_engine:
             self._engine.dispose()
+
+
+def _connection_of(transaction: Any) -> object:
+    # Whoever has a Session has loaded the ORM. To others it would be a fifth of the
+    # time that this package takes to import.
+    orm = sys.modules.get("sqlalchemy.orm")
+    if orm is not None and isinstance(transaction, orm.Session):
+        return transaction.connection()
+    return transaction
