@@ -19,18 +19,19 @@ Answer = TypeVar("Answer")
 
 
 def race(
-    stores: Sequence[JobStore], work: Callable[[JobStore], Answer]
+    stores: Sequence[JobStore], *works: Callable[[JobStore], Answer]
 ) -> list[Answer]:
     """
     Do the work in several threads that begin together, on these instances in turn.
 
-    A call that a store wants repeated (T2) is repeated. An error of any thread is raised.
+    Of several works each thread does one, in turn too. A call that a store wants
+    repeated (T2) is repeated. An error of any thread is raised.
     """
     begin = threading.Barrier(THREADS, timeout=_PATIENCE_S)
     answers: list[Answer] = []
     errors: list[Exception] = []
 
-    def run(store: JobStore) -> None:
+    def run(store: JobStore, work: Callable[[JobStore], Answer]) -> None:
         try:
             begin.wait()
             answers.append(work(cast("JobStore", _Patient(store))))
@@ -38,7 +39,11 @@ def race(
             errors.append(error)
 
     threads = [
-        threading.Thread(target=run, args=(stores[number % len(stores)],), daemon=True)
+        threading.Thread(
+            target=run,
+            args=(stores[number % len(stores)], works[number % len(works)]),
+            daemon=True,
+        )
         for number in range(THREADS)
     ]
     with _switching_often():

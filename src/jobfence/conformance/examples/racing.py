@@ -7,50 +7,60 @@ run; each has many calls, so that a store without atomicity hardly ever gets thr
 
 from collections import Counter
 from collections.abc import Collection, Sequence
+from functools import partial
 from operator import methodcaller
 
+import pytest
+
 from jobfence.conformance.base import SuiteBase
-from jobfence.conformance.bench import Bench, held, there
+from jobfence.conformance.bench import LEASE_MS, Bench, held, there
 from jobfence.conformance.capabilities import Capability, requires
 from jobfence.conformance.threads import THREADS, race
 from jobfence.statemachine.options import JobRequest
 from jobfence.statemachine.states import JobStatus
-from jobfence.statemachine.values import Handoff
+from jobfence.statemachine.values import Ack, Cancellation, CancelOutcome, Handoff, Job
 from jobfence.store.contract import JobStore
 
 JOBS = 40
 ROUNDS = 5
 
 
-def claim_all(store: JobStore) -> list[Handoff]:
+def claim_all(store: JobStore, verb: str = "claim") -> list[Handoff]:
     """Claim one by one until nothing is left, or far more than there is was given."""
     found: list[Handoff] = []
-    while len(found) <= JOBS and (more := store.claim(1)):
+    while len(found) <= JOBS and (more := _claim_one(store, verb)):
         found += more
     return found
+
+
+def _claim_one(store: JobStore, verb: str) -> list[Handoff]:
+    """Claim by itself, or as workers do."""
+    return store.claim(1) if verb == "claim" else store.settle([], claim=1)[1]
 
 
 class Racing(SuiteBase):
     """Part of layer (b)."""
 
-    def test_no_job_is_claimed_by_two_at_once(self, bench: Bench) -> None:
-        """Rules M2, M16: every job is handed off, and each to one caller."""
+    @pytest.mark.parametrize("verb", ["claim", "settle"])
+    def test_no_job_is_claimed_by_two_at_once(self, bench: Bench, verb: str) -> None:
+        """Rules M2, M16, T5: every job is handed off, and each to one caller."""
         stores = bench.open(), bench.open()
         ids = stores[0].enqueue_many([JobRequest("mail", [n]) for n in range(JOBS)])
-        taken = [each.job.id for each in _claimed(stores)]
+        taken = [each.job.id for each in _claimed(stores, verb)]
         twice = _repeated(taken)
         assert not twice, (
             f"M2: {len(twice)} of {JOBS} jobs were handed to two callers at once"
         )
         assert sorted(taken) == sorted(ids), "M2: not every job was handed off"
 
-    def test_no_cap_is_exceeded_at_once(self, bench: Bench) -> None:
-        """Rules C4, C5: a slot is checked and taken in one step."""
+    @pytest.mark.parametrize("verb", ["claim", "settle"])
+    def test_no_cap_is_exceeded_at_once(self, bench: Bench, verb: str) -> None:
+        """Rules C4, C5, T5: a slot is checked and taken in one step."""
         stores = bench.open(), bench.open()
         for number in range(JOBS):
             key = f"k{number % ROUNDS}"
             stores[0].enqueue("mail", concurrency_key=key, max_concurrency=1)
-        taken = _claimed(stores)
+        taken = _claimed(stores, verb)
         over = _repeated([each.job.concurrency_key for each in taken])
         assert not over, (
             f"C4: {len(over)} of {ROUNDS} keys with a cap of 1 were given more slots "
@@ -117,6 +127,72 @@ class Racing(SuiteBase):
             )
             assert there(stores[1], job_id).status is not JobStatus.HANDED_OFF
 
+    def test_each_expired_job_is_recovered_once_at_once(self, bench: Bench) -> None:
+        """Rules L4, M8: any number may recover; the handoff read is the one ended."""
+        stores = bench.open(), bench.open()
+        pair = {"concurrency_key": "k", "max_concurrency": JOBS}
+        ids = stores[0].enqueue_many(JobRequest("mail", **pair) for _ in range(JOBS))
+        assert len(stores[0].claim(JOBS)) == JOBS
+        bench.clock.advance(LEASE_MS)
+        found = [job.id for jobs in race(stores, recover_all) for job in jobs]
+        found += [job.id for job in recover_all(stores[0])]
+        twice = _repeated(found)
+        assert not twice, (
+            f"L4: {len(twice)} of {JOBS} jobs were recovered by two callers at once"
+        )
+        assert sorted(found) == sorted(ids), "L4: not every expired job was recovered"
+        attempts = {job.attempts for job in stores[1].list_jobs()}
+        assert attempts == {1}, "M8: a recovery is one attempt"
+
+    def test_a_job_is_completed_or_recovered_at_once_and_never_both(
+        self, bench: Bench
+    ) -> None:
+        """Rules M8, M18: who comes second changes nothing."""
+        stores = bench.open(), bench.open()
+        for number in range(ROUNDS):
+            job_id = stores[0].enqueue("mail", concurrency_key="k", max_concurrency=9)
+            handoff_id = held(stores[0], job_id).handoff_id
+            bench.clock.advance(LEASE_MS)
+            works = methodcaller("complete", job_id, handoff_id), recover_all
+            answers = race(stores, *works[:: 1 - 2 * (number % 2)])
+            acks = [each for each in answers if isinstance(each, Ack)]
+            completed = sum(ack.accepted for ack in acks)
+            recovered = sum(len(each) for each in answers if isinstance(each, list))
+            assert completed + recovered == 1, (
+                f"M8: of calls at once {completed} completed and {recovered} recovered "
+                "one job"
+            )
+            job = there(stores[1], job_id)
+            expected = JobStatus.COMPLETED if completed else JobStatus.QUEUED
+            assert (job.status, job.attempts) == (expected, recovered), (
+                f"M8: {job.status} after calls at once, of which one was told {expected}"
+            )
+
+    def test_a_job_is_cancelled_or_claimed_at_once_and_never_both(
+        self, bench: Bench
+    ) -> None:
+        """Rules M9, R3: what was told to be cancelled is handed to nobody."""
+        stores = bench.open(), bench.open()
+        for number in range(ROUNDS):
+            job_id = stores[0].enqueue("mail")
+            works = methodcaller("cancel", job_id), methodcaller("claim", 1)
+            answers = race(stores, *works[:: 1 - 2 * (number % 2)])
+            claimed = sum(len(each) for each in answers if isinstance(each, list))
+            cancelled = sum(
+                each.outcome is CancelOutcome.CANCELLED
+                for each in answers
+                if isinstance(each, Cancellation)
+            )
+            assert claimed + cancelled == 1, (
+                f"M9: of calls at once {cancelled} cancelled and {claimed} claimed "
+                "one job"
+            )
+            job = there(stores[1], job_id)
+            expected = JobStatus.CANCELLED if cancelled else JobStatus.HANDED_OFF
+            assert job.status is expected, (
+                f"M9: {job.status} after calls at once, of which one was told {expected}"
+            )
+
     @requires(Capability.SCHEDULE_KEYS)
     def test_one_of_several_replacements_at_once_owns_the_key(
         self, bench: Bench
@@ -141,10 +217,18 @@ class Racing(SuiteBase):
             assert not twice, f"K3: replacements at once share the order {twice[0]}"
 
 
-def _claimed(stores: Sequence[JobStore]) -> list[Handoff]:
+def _claimed(stores: Sequence[JobStore], verb: str) -> list[Handoff]:
     """Have all claim at once, then one alone what they left to each other."""
-    found = [each for taken in race(stores, claim_all) for each in taken]
-    return found + claim_all(stores[0])
+    claim = partial(claim_all, verb=verb)
+    return [each for taken in race(stores, claim) for each in taken] + claim(stores[0])
+
+
+def recover_all(store: JobStore) -> list[Job]:
+    """Recover a few at a time until nothing is left, or far more than there is was."""
+    found: list[Job] = []
+    while len(found) <= JOBS and (more := store.recover_expired(limit=ROUNDS)):
+        found += more
+    return found
 
 
 def _repeated(values: Collection[object]) -> list[object]:
