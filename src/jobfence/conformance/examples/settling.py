@@ -1,16 +1,18 @@
 """Rule T5: acknowledgements and a claim in one transaction."""
 
+from types import EllipsisType
 from typing import Any
 
 import pytest
 
 from jobfence.conformance.base import SuiteBase
-from jobfence.conformance.bench import START_MS, Bench, held, there
+from jobfence.conformance.bench import LEASE_MS, START_MS, Bench, held, there
 from jobfence.conformance.capabilities import Capability, requires
 from jobfence.statemachine.errors import InvalidOption
 from jobfence.statemachine.settling import SETTLED
 from jobfence.statemachine.table import Trigger
 from jobfence.statemachine.values import Settlement
+from jobfence.store.contract import Lease
 
 
 class Settling(SuiteBase):
@@ -31,6 +33,44 @@ class Settling(SuiteBase):
         assert acks[0].accepted
         assert [each.job.id for each in handoffs] == ids[1:]
         assert handoffs[0].job.worker_id == "w"
+
+    @pytest.mark.parametrize("lease_ms", [None, 7_000, ...])
+    def test_settling_claims_for_the_lease_that_is_asked_for(
+        self, bench: Bench, lease_ms: Lease
+    ) -> None:
+        """Rules T5 and L1: None means no lease at all; left out, the store's."""
+        store = bench.open()
+        store.enqueue("mail")
+        _, (handoff,) = store.settle([], claim=1, lease_ms=lease_ms)
+        length = LEASE_MS if isinstance(lease_ms, EllipsisType) else lease_ms
+        expected = None if length is None else START_MS + length
+        assert handoff.lease_expires_at_ms == expected
+        assert there(store, handoff.job.id) == handoff.job
+        bench.clock.advance(100)
+        ack = store.extend_lease(handoff.job.id, handoff.handoff_id)
+        assert ack.job is not None
+        expected = None if expected is None else expected + 100
+        assert ack.job.lease_expires_at_ms == expected, "the length is kept"
+
+    def test_settling_claims_only_what_is_asked_for(self, bench: Bench) -> None:
+        """Rules T5 and E: of these queues and modes; those of no mode are none."""
+        store = bench.open()
+        ids = [
+            store.enqueue("mail", queue=queue, execution_mode=mode)
+            for queue in ("a", "b")
+            for mode in ("inline", "process")
+        ]
+        asked: list[tuple[dict[str, Any], list[str]]] = [
+            ({"execution_modes": []}, []),
+            ({"queues": []}, []),
+            ({"queues": ["b"], "execution_modes": ["process"]}, ids[3:]),
+            ({"execution_modes": ["process"]}, ids[1:2]),
+            ({"queues": ["b"]}, ids[2:3]),
+            ({}, ids[:1]),
+        ]
+        for options, expected in asked:
+            _, handoffs = store.settle([], claim=5, **options)
+            assert [each.job.id for each in handoffs] == expected, options
 
     def test_a_stale_acknowledgement_affects_only_itself(self, bench: Bench) -> None:
         """Rule T5: in the order given; the same one twice is repeated."""

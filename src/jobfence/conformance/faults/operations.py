@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from jobfence.conformance.faults.base import Faulty, fault
+from jobfence.statemachine import checks
 from jobfence.statemachine.states import JobStatus
 from jobfence.statemachine.values import Ack, Handoff, Settlement
+from jobfence.store.contract import Lease
 
 
 @fault("R1", "examples", "what is exactly old enough is kept")
@@ -123,6 +125,23 @@ class StaleEndsTheBatch(Faulty):
             else:
                 answers += super().settle([each])[0]
         return answers, super().settle([], claim=claim, **options)[1]
+
+
+@fault("T5", "examples", "settle claims for the store's lease, whatever is asked for")
+class SettleIgnoresTheLease(Faulty):
+    def settle(
+        self, acks: Sequence[Settlement], *, lease_ms: Lease = ..., **options: Any
+    ) -> tuple[list[Ack], list[Handoff]]:
+        checks.lease_ms(None if lease_ms is ... else lease_ms)
+        return super().settle(acks, **options)
+
+
+@fault("T5", "examples", "settle claims jobs of any mode")
+class SettleIgnoresTheMode(Faulty):
+    def settle(
+        self, acks: Sequence[Settlement], *, execution_modes: Any = None, **options: Any
+    ) -> tuple[list[Ack], list[Handoff]]:
+        return super().settle(acks, **options)
 
 
 @fault("E6", "examples", "a batch is enqueued one by one")

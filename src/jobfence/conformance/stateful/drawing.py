@@ -24,6 +24,14 @@ DELAYS = st.sampled_from([0, 1, 1_000, 60_000])
 STEPS_MS = st.sampled_from([1, 999, 5_000, 10_000, 60_000, 3_600_000, -700])
 SUBSETS = st.sampled_from([None] * 5 + [["default"], ["bulk", "narrow"], []])
 MODES = st.sampled_from([None] * 5 + [["inline"], ["process"], []])
+CLAIMS = st.fixed_dictionaries(
+    {
+        "queues": SUBSETS,
+        "execution_modes": MODES,
+        "worker_id": WORKERS,
+        "lease_ms": LEASES,
+    }
+)
 ERRORS = st.sampled_from(["boom", "nul \0 and \ud800", {"code": 7}, None, "é" * 40_000])
 VERBS = st.sampled_from(["complete", "fail", "reschedule", "return_to_queue"])
 POLICIES = st.sampled_from(

@@ -88,31 +88,10 @@ class Handing(TwinMachine):
         target=HANDOFFS,
         who=draw.INSTANCES,
         limit=st.integers(0, 4),
-        queues=draw.SUBSETS,
-        modes=draw.MODES,
-        worker=draw.WORKERS,
-        lease=draw.LEASES,
+        options=draw.CLAIMS,
     )
-    def claim(
-        self,
-        who: int,
-        limit: int,
-        queues: object,
-        modes: object,
-        worker: str,
-        lease: object,
-    ) -> MultipleResults[Pair]:
-        return self.taken(
-            self.both(
-                who,
-                "claim",
-                limit,
-                queues=queues,
-                execution_modes=modes,
-                worker_id=worker,
-                lease_ms=lease,
-            )
-        )
+    def claim(self, who: int, limit: int, options: Options) -> MultipleResults[Pair]:
+        return self.taken(self.both(who, "claim", limit, **options))
 
     @rule(
         target=HANDOFFS,
@@ -244,8 +223,7 @@ class Handing(TwinMachine):
         three=HANDOFFS,
         verbs=st.lists(draw.VERBS, max_size=3),
         claim=st.integers(0, 3),
-        queues=draw.SUBSETS,
-        worker=draw.WORKERS,
+        options=draw.CLAIMS,
     )
     def settle(
         self,
@@ -255,17 +233,14 @@ class Handing(TwinMachine):
         three: Pair,
         verbs: list[str],
         claim: int,
-        queues: object,
-        worker: str,
+        options: Options,
     ) -> MultipleResults[Pair]:
         given: dict[str, tuple[object, ...]] = {"fail": ("boom",), "reschedule": (500,)}
         acks = [
             Acknowledge(verb, Held(handoff), given.get(verb, ()))
             for verb, (_, handoff) in zip(verbs, (one, two, three), strict=False)
         ]
-        answer = self.both(
-            who, "settle", acks, claim=claim, queues=queues, worker_id=worker
-        )
+        answer = self.both(who, "settle", acks, claim=claim, **options)
         return self.taken(answer[1] if isinstance(answer, list) else None)
 
     # Recover
