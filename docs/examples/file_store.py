@@ -225,9 +225,9 @@ class FileJobStore:
             return self._enqueue(work, wanted)
 
     def enqueue_many(self, requests):
-        wanted = [request.prepared for request in requests]
+        wanted = [of_kind(options.JobRequest, "requests", each) for each in requests]
         with self._transaction() as work:
-            return [self._enqueue(work, each) for each in wanted]
+            return [self._enqueue(work, each.prepared) for each in wanted]
 
     def _enqueue(self, work, wanted):
         work.wake = True
@@ -474,6 +474,10 @@ class FileJobStore:
 
     def list_jobs(self, *, status=None, queue=None, name=None, limit=100, after=None):
         most = checks.integer("limit", limit, least=1, most=10_000)
+        if status is not None:
+            of_kind(JobStatus, "status", status)
+        queue = None if queue is None else checks.queue_name(queue)
+        name = None if name is None else checks.text("name", name)
         with self._transaction() as work:
             start = place(work, after)
             rows = sorted(work.jobs.values(), key=oldest)
@@ -505,10 +509,11 @@ class FileJobStore:
             return next(map(job_of, sorted(later, key=soonest)), None)
 
     def handoffs_for_worker(self, worker_id):
+        worker = checks.text("worker_id", worker_id)
         with self._transaction() as work:
             held = work.with_status(JobStatus.HANDED_OFF)
             held.sort(key=lambda row: (row["handed_off_at_ms"], row["id"]))
-            return [handoff_of(row) for row in held if row["worker_id"] == worker_id]
+            return [handoff_of(row) for row in held if row["worker_id"] == worker]
 
     def counts(self):
         with self._transaction() as work:
@@ -541,6 +546,12 @@ class FileJobStore:
 
     def reconcile_active_concurrency(self):
         return Reconciliation(0, 0, 0, (), 0)  # slots are counted, never kept
+
+
+def of_kind(kind, option, value):
+    if not isinstance(value, kind):
+        raise InvalidOption(option, value, f"must be of {kind.__name__}")
+    return value
 
 
 def candidates(work, queues, modes):

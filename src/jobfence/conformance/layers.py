@@ -25,6 +25,7 @@ from jobfence.conformance.examples.ordering import Ordering
 from jobfence.conformance.examples.policies import Policies
 from jobfence.conformance.examples.racing import Racing
 from jobfence.conformance.examples.recovering import Recovering
+from jobfence.conformance.examples.refusing import Refusing
 from jobfence.conformance.examples.schedules import Schedules
 from jobfence.conformance.examples.settling import Settling
 from jobfence.conformance.matrix import Matrix
@@ -35,6 +36,7 @@ EXAMPLES: tuple[type[SuiteBase], ...] = (
     Acknowledging,
     Enqueueing,
     Identity,
+    Refusing,
     Recovering,
     Caps,
     Policies,

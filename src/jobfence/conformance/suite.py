@@ -13,6 +13,7 @@ from jobfence.conformance.examples.ordering import Ordering
 from jobfence.conformance.examples.policies import Policies
 from jobfence.conformance.examples.racing import Racing
 from jobfence.conformance.examples.recovering import Recovering
+from jobfence.conformance.examples.refusing import Refusing
 from jobfence.conformance.examples.schedules import Schedules
 from jobfence.conformance.examples.settling import Settling
 from jobfence.conformance.matrix import Matrix
@@ -33,6 +34,7 @@ class JobStoreSuite(
     Policies,
     Caps,
     Recovering,
+    Refusing,
     Acknowledging,
     Claiming,
     Identity,

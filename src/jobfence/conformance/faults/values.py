@@ -7,7 +7,7 @@ from typing import Any
 
 from jobfence.conformance.faults.base import Faulty, fault
 from jobfence.statemachine.states import JobStatus
-from jobfence.statemachine.values import Ack, Handoff
+from jobfence.statemachine.values import Ack, Handoff, Job
 
 
 @fault("E2", "examples", "integers pass through floats")
@@ -76,6 +76,21 @@ class CheckedTooLate(Faulty):
             self.edit(job_id, status=JobStatus.CANCELLED, cancelled_at_ms=self.now)
             return twin
         return job_id
+
+
+@fault("E1", "examples", "a text is taken for a list of queues, letter by letter")
+class QueuesAsText(Faulty):
+    def claim(self, limit: int = 1, *, queues: Any = None, **options: Any) -> Any:
+        listed = list(queues) if isinstance(queues, str) else queues
+        return super().claim(limit, queues=listed, **options)
+
+
+@fault("E1", "examples", "a listing of a status that there is not is empty")
+class UnknownStatusListed(Faulty):
+    def list_jobs(self, *, status: Any = None, **options: Any) -> list[Job]:
+        if isinstance(status, str) and status not in [*JobStatus]:
+            return []
+        return super().list_jobs(status=status, **options)
 
 
 @fault("B3", "examples", "the text of a failure is stored as it comes")
