@@ -16,6 +16,7 @@ from jobfence.conformance.examples.acknowledging import Acknowledging
 from jobfence.conformance.examples.awaiting import Awaiting
 from jobfence.conformance.examples.caps import Caps
 from jobfence.conformance.examples.claiming import Claiming
+from jobfence.conformance.examples.edges import Edges
 from jobfence.conformance.examples.enqueueing import Enqueueing
 from jobfence.conformance.examples.identity import Identity
 from jobfence.conformance.examples.joining import Joining
@@ -37,6 +38,7 @@ EXAMPLES: tuple[type[SuiteBase], ...] = (
     Enqueueing,
     Identity,
     Refusing,
+    Edges,
     Recovering,
     Caps,
     Policies,

@@ -1,4 +1,4 @@
-"""Faults of values and texts (E1, E2, B3, M11, M21)."""
+"""Faults of values and texts (E1, E2, B3, M11, M19, M21)."""
 
 import json
 
@@ -6,6 +6,8 @@ from datetime import datetime
 from typing import Any
 
 from jobfence.conformance.faults.base import Faulty, fault
+from jobfence.statemachine.checks import TEXT_MAX
+from jobfence.statemachine.errors import HandoffIdInUse
 from jobfence.statemachine.states import JobStatus
 from jobfence.statemachine.values import Ack, Handoff, Job
 
@@ -76,6 +78,46 @@ class CheckedTooLate(Faulty):
             self.edit(job_id, status=JobStatus.CANCELLED, cancelled_at_ms=self.now)
             return twin
         return job_id
+
+
+@fault("M19", "examples", "handoff ids that differ in case only are one")
+class HandoffIdFolded(Faulty):
+    def claim_job(self, job_id: str, **options: Any) -> Handoff | None:
+        given = options.get("handoff_id") or ""
+        for row in self.data.tables.jobs.values():
+            used = row.last_handoff_id or ""
+            if used != given and used.strip().lower() == given.strip().lower() != "":
+                raise HandoffIdInUse(given)
+        return super().claim_job(job_id, **options)
+
+
+@fault("E1", "examples", "queues that differ in case only are claimed from as one")
+class QueuesFolded(Faulty):
+    def claim(self, limit: int = 1, *, queues: Any = None, **options: Any) -> Any:
+        if isinstance(queues, list):
+            wanted = [str(each).lower() for each in queues]
+            rows = self.data.tables.jobs.values()
+            alike = {row.queue for row in rows if row.queue.lower() in wanted}
+            queues = [*queues, *alike]
+        return super().claim(limit, queues=queues, **options)
+
+
+@fault("E1", "examples", "keys are cut to a column of 191 characters")
+class KeysCut(Faulty):
+    def enqueue(self, *args: Any, **options: Any) -> str:
+        key = options.get("concurrency_key")
+        if isinstance(key, str):
+            options["concurrency_key"] = key[:191]
+        return super().enqueue(*args, **options)
+
+
+@fault("E1", "examples", "a worker's id is cut to a column of 255 bytes")
+class WorkerIdCut(Faulty):
+    def claim_job(self, job_id: str, **options: Any) -> Handoff | None:
+        worker = options.get("worker_id", "local")
+        if isinstance(worker, str) and len(worker) <= TEXT_MAX:
+            worker = worker.encode()[:TEXT_MAX].decode(errors="ignore")
+        return super().claim_job(job_id, **{**options, "worker_id": worker})
 
 
 @fault("E1", "examples", "a text is taken for a list of queues, letter by letter")
