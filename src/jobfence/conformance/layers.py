@@ -27,6 +27,7 @@ from jobfence.conformance.examples.policies import Policies
 from jobfence.conformance.examples.racing import Racing
 from jobfence.conformance.examples.recovering import Recovering
 from jobfence.conformance.examples.refusing import Refusing
+from jobfence.conformance.examples.retrying import Retrying
 from jobfence.conformance.examples.schedules import Schedules
 from jobfence.conformance.examples.settling import Settling
 from jobfence.conformance.matrix import Matrix
@@ -40,6 +41,7 @@ EXAMPLES: tuple[type[SuiteBase], ...] = (
     Refusing,
     Edges,
     Recovering,
+    Retrying,
     Caps,
     Policies,
     Mending,

@@ -15,6 +15,7 @@ from jobfence.conformance.examples.policies import Policies
 from jobfence.conformance.examples.racing import Racing
 from jobfence.conformance.examples.recovering import Recovering
 from jobfence.conformance.examples.refusing import Refusing
+from jobfence.conformance.examples.retrying import Retrying
 from jobfence.conformance.examples.schedules import Schedules
 from jobfence.conformance.examples.settling import Settling
 from jobfence.conformance.matrix import Matrix
@@ -34,6 +35,7 @@ class JobStoreSuite(
     Mending,
     Policies,
     Caps,
+    Retrying,
     Recovering,
     Edges,
     Refusing,

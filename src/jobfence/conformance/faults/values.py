@@ -1,4 +1,4 @@
-"""Faults of values and texts (E1, E2, B3, M11, M19, M21)."""
+"""Faults of values and texts (E1, E2, B1, B3, M11, M19, M21)."""
 
 import json
 
@@ -133,6 +133,25 @@ class UnknownStatusListed(Faulty):
         if isinstance(status, str) and status not in [*JobStatus]:
             return []
         return super().list_jobs(status=status, **options)
+
+
+@fault("B1", "examples", "what a retry policy answers is trusted")
+class PolicyTrusted(Faulty):
+    def fail(self, job_id: str, handoff_id: str, error: object) -> Ack:
+        ack = super().fail(job_id, handoff_id, error)
+        if ack.job is not None and ack.job.status is JobStatus.QUEUED and ack.accepted:
+            wait = self._retry_policy.delay_ms(ack.job.attempts)
+            self.edit(job_id, scheduled_at_ms=self.now + wait)
+        return ack
+
+
+@fault("B1", "examples", "a retry policy that raises stops every recovery")
+class PolicyStopsRecovery(Faulty):
+    def recover_expired(self, *, limit: int = 100) -> list[Job]:
+        found = super().recover_expired(limit=limit)
+        for job in found:
+            self._retry_policy.delay_ms(job.attempts)
+        return found
 
 
 @fault("B3", "examples", "the text of a failure is stored as it comes")
