@@ -20,6 +20,7 @@ from jobfence.statemachine.errors import (
     ConcurrencyConflict,
     HandoffIdInUse,
     InvalidOption,
+    UnsupportedCapability,
 )
 from jobfence.statemachine.errortext import error_text
 from jobfence.statemachine.ids import random_id, time_ordered_id
@@ -230,6 +231,10 @@ class FileJobStore:
             return [self._enqueue(work, each.prepared) for each in wanted]
 
     def _enqueue(self, work, wanted):
+        if wanted.idempotency_key is not None:
+            raise UnsupportedCapability(
+                "FileJobStore", "idempotency_key", "it remembers none; leave it out"
+            )
         work.wake = True
         key, cap = wanted.concurrency
         if key is not None and work.caps.get(key, cap) != cap:

@@ -8,6 +8,7 @@ from jobfence.conformance.examples.edges import Edges
 from jobfence.conformance.examples.enqueueing import Enqueueing
 from jobfence.conformance.examples.identity import Identity
 from jobfence.conformance.examples.joining import Joining
+from jobfence.conformance.examples.lacking import Lacking
 from jobfence.conformance.examples.mending import Mending
 from jobfence.conformance.examples.operating import Operating
 from jobfence.conformance.examples.ordering import Ordering
@@ -27,6 +28,7 @@ class JobStoreSuite(
     Stateful,
     Racing,
     Awaiting,
+    Lacking,
     Joining,
     Settling,
     Operating,

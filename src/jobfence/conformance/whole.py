@@ -12,7 +12,7 @@ from jobfence.statemachine.retry import SteppedRetry
 from jobfence.store import contract
 
 # Methods that a store can do without, by what is then declared missing.
-_OF_CAPABILITY = {
+OF_CAPABILITY = {
     Capability.PAUSE: ("pause_queue", "resume_queue"),
     Capability.QUEUE_STATS: ("queue_stats",),
     Capability.REQUEUE: ("requeue",),
@@ -27,7 +27,7 @@ _OF_CAPABILITY = {
 }
 _CAPABILITY_OF = {
     method: capability
-    for capability, methods in _OF_CAPABILITY.items()
+    for capability, methods in OF_CAPABILITY.items()
     for method in methods
 }
 UNFINISHED = "the store is not finished"

@@ -1,11 +1,12 @@
 """What faulty stores are made from, and the list they are in."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 from jobfence.conformance.base import SuiteBase
+from jobfence.conformance.capabilities import ALL, Capability
 from jobfence.conformance.model import MemoryBackdoor
 from jobfence.conformance.rules import RULES_OF
 from jobfence.conformance.seeded import Seeded
@@ -21,6 +22,7 @@ class Faulty(MemoryJobStore):
     """The model with a place for faults: in its methods or in its transactions."""
 
     transaction_class: ClassVar[type[Transaction]] = Transaction
+    capabilities: ClassVar[Collection[Capability]] = ALL
 
     @contextmanager
     def _transaction(self) -> Iterator[Transaction]:
@@ -55,6 +57,8 @@ class Faulty(MemoryJobStore):
 
 class AsyncFaulty:
     """The same store behind coroutines, with a place for faults of those."""
+
+    capabilities: ClassVar[Collection[Capability]] = ALL
 
     def __init__(self, **settings: Any) -> None:
         self.inner = Faulty(**settings)
@@ -122,7 +126,7 @@ class FaultySuite(SuiteBase):
     """Opens one faulty store on data sets by name, as an author would his own."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
+        self._store, self.capabilities = store, store.capabilities
         self._data: dict[str, MemoryData] = {}
         self._ids = TimeOrderedIds()
 
