@@ -5,6 +5,7 @@ Every commit is one line of JSON with the rows it changed. A lock on the file is
 transaction, so any number of processes of one machine may share it.
 """
 
+import copy
 import dataclasses
 import fcntl
 import json
@@ -55,7 +56,7 @@ def job_of(row):
     """Turn a row into what callers see."""
     columns = {name: row[name] for name in COLUMNS}
     columns |= {"args": tuple(row["args"]), "status": JobStatus(row["status"])}
-    return Job(**columns)
+    return Job(**copy.deepcopy(columns))  # what callers do to theirs is not stored (E2)
 
 
 def handoff_of(row):

@@ -31,6 +31,7 @@ from jobfence.conformance.examples.refusing import Refusing
 from jobfence.conformance.examples.retrying import Retrying
 from jobfence.conformance.examples.schedules import Schedules
 from jobfence.conformance.examples.settling import Settling
+from jobfence.conformance.examples.sharing import Sharing
 from jobfence.conformance.matrix import Matrix
 
 MATRIX: tuple[type[SuiteBase], ...] = (Matrix,)
@@ -52,6 +53,7 @@ EXAMPLES: tuple[type[SuiteBase], ...] = (
     Settling,
     Joining,
     Lacking,
+    Sharing,
     Awaiting,
     Racing,
 )

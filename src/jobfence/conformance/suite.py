@@ -19,6 +19,7 @@ from jobfence.conformance.examples.refusing import Refusing
 from jobfence.conformance.examples.retrying import Retrying
 from jobfence.conformance.examples.schedules import Schedules
 from jobfence.conformance.examples.settling import Settling
+from jobfence.conformance.examples.sharing import Sharing
 from jobfence.conformance.matrix import Matrix
 from jobfence.conformance.stateful.machine import Stateful
 
@@ -28,6 +29,7 @@ class JobStoreSuite(
     Stateful,
     Racing,
     Awaiting,
+    Sharing,
     Lacking,
     Joining,
     Settling,

@@ -17,6 +17,7 @@ from jobfence.conformance.faults import (
     order,
     races,
     schedules,
+    sharing,
     values,
 )
 from jobfence.conformance.faults.base import CATALOGUE, Fault, Faulty, FaultySuite
@@ -35,5 +36,6 @@ _MODULES = (
     order,
     races,
     schedules,
+    sharing,
     values,
 )
