@@ -26,6 +26,7 @@ from jobfence.conformance.examples.operating import Operating
 from jobfence.conformance.examples.ordering import Ordering
 from jobfence.conformance.examples.policies import Policies
 from jobfence.conformance.examples.racing import Racing
+from jobfence.conformance.examples.reading import Reading
 from jobfence.conformance.examples.recovering import Recovering
 from jobfence.conformance.examples.refusing import Refusing
 from jobfence.conformance.examples.retrying import Retrying
@@ -54,6 +55,7 @@ EXAMPLES: tuple[type[SuiteBase], ...] = (
     Joining,
     Lacking,
     Sharing,
+    Reading,
     Awaiting,
     Racing,
 )

@@ -14,6 +14,7 @@ from jobfence.conformance.examples.operating import Operating
 from jobfence.conformance.examples.ordering import Ordering
 from jobfence.conformance.examples.policies import Policies
 from jobfence.conformance.examples.racing import Racing
+from jobfence.conformance.examples.reading import Reading
 from jobfence.conformance.examples.recovering import Recovering
 from jobfence.conformance.examples.refusing import Refusing
 from jobfence.conformance.examples.retrying import Retrying
@@ -30,6 +31,7 @@ class JobStoreSuite(
     Racing,
     Awaiting,
     Sharing,
+    Reading,
     Lacking,
     Joining,
     Settling,
