@@ -33,6 +33,7 @@ from jobfence.conformance.examples.retrying import Retrying
 from jobfence.conformance.examples.schedules import Schedules
 from jobfence.conformance.examples.settling import Settling
 from jobfence.conformance.examples.sharing import Sharing
+from jobfence.conformance.examples.waking import Waking
 from jobfence.conformance.matrix import Matrix
 
 MATRIX: tuple[type[SuiteBase], ...] = (Matrix,)
@@ -54,6 +55,7 @@ EXAMPLES: tuple[type[SuiteBase], ...] = (
     Settling,
     Joining,
     Lacking,
+    Waking,
     Sharing,
     Reading,
     Awaiting,

@@ -21,6 +21,7 @@ from jobfence.conformance.examples.retrying import Retrying
 from jobfence.conformance.examples.schedules import Schedules
 from jobfence.conformance.examples.settling import Settling
 from jobfence.conformance.examples.sharing import Sharing
+from jobfence.conformance.examples.waking import Waking
 from jobfence.conformance.matrix import Matrix
 from jobfence.conformance.stateful.machine import Stateful
 
@@ -32,6 +33,7 @@ class JobStoreSuite(
     Awaiting,
     Sharing,
     Reading,
+    Waking,
     Lacking,
     Joining,
     Settling,

@@ -20,6 +20,7 @@ from jobfence.conformance.faults import (
     schedules,
     sharing,
     values,
+    waking,
 )
 from jobfence.conformance.faults.base import CATALOGUE, Fault, Faulty, FaultySuite
 
@@ -40,4 +41,5 @@ _MODULES = (
     schedules,
     sharing,
     values,
+    waking,
 )
