@@ -158,6 +158,15 @@ def idle(worker: Worker) -> None:
     assert worker.wait_idle(PATIENCE_S)
 
 
+def stopped(worker: Worker) -> None:
+    """Stop a worker; a stop that never returns fails the test and does not hang it."""
+    stop = threading.Thread(target=worker.stop, daemon=True)
+    stop.start()
+    stop.join(PATIENCE_S)
+    assert not stop.is_alive()
+    assert worker.state.name == "STOPPED"
+
+
 def reached(event: threading.Event) -> None:
     assert event.wait(PATIENCE_S)
 

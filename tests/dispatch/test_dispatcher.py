@@ -230,6 +230,35 @@ def test_D5_one_bad_acknowledgement_does_not_hold_up_the_others() -> None:
     assert store.status(more[2]) is JobStatus.HANDED_OFF
 
 
+def test_a_slot_is_freed_though_its_end_cannot_be_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stepping = Stepping()
+    stepping.enqueue(2)
+    stepping.dispatcher.step()
+    for run in stepping.begun:
+        run.finish(None)
+    monkeypatch.setattr(EventHub, "emit", once_then(MemoryError(), lambda *_: None))
+    with pytest.raises(MemoryError):
+        stepping.dispatcher.step()
+    assert stepping.board.held == []
+    assert stepping.world.store.counts()[JobStatus.COMPLETED] == 2
+
+
+def test_a_run_is_left_though_that_cannot_be_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stepping = Stepping()
+    (job_id,) = stepping.enqueue()
+    stepping.dispatcher.step()
+    stepping.dispatcher.drain(0, process_exits=False)
+    monkeypatch.setattr(EventHub, "emit", once_then(MemoryError(), lambda *_: None))
+    with pytest.raises(MemoryError):
+        stepping.dispatcher.step()
+    assert stepping.board.held == []
+    assert stepping.world.status(job_id) is JobStatus.HANDED_OFF
+
+
 def test_D5_when_the_database_is_down_not_every_acknowledgement_is_tried() -> None:
     stepping = Stepping(concurrency=10)
     stepping.enqueue(10)
@@ -381,12 +410,12 @@ def test_the_loop_outlives_an_error_of_its_own() -> None:
     assert stepping.world.seen.stages() == ["dispatch"]
 
 
-def once_then(error: Exception, call: Callable[[], T]) -> Callable[[], T]:
+def once_then(error: Exception, call: Callable[..., T]) -> Callable[..., T]:
     left = [error]
 
-    def instead() -> T:
+    def instead(*given: object) -> T:
         if left:
             raise left.pop()
-        return call()
+        return call(*given)
 
     return instead

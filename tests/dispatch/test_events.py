@@ -1,6 +1,9 @@
 """Rule D7: events, counters, log lines; a listener hurts nobody."""
 
+import asyncio
 import logging
+
+from collections.abc import Iterator
 
 import pytest
 
@@ -15,11 +18,13 @@ from jobfence.dispatch.events import (
     JobStarted,
     WorkerEvent,
     WorkerStarted,
+    WorkerStopped,
 )
 from jobfence.statemachine.clock import ManualClock
+from jobfence.statemachine.states import JobStatus
 from jobfence.statemachine.values import Ack, AckResult, Settlement
 from jobfence.store.memory import MemoryJobStore
-from tests.dispatch.support import START_MS, Recorder, World, idle
+from tests.dispatch.support import START_MS, Recorder, World, idle, stopped
 
 
 def test_names_are_the_words_of_the_class() -> None:
@@ -39,6 +44,153 @@ def test_a_listener_that_raises_is_logged_and_the_next_one_is_called(
     assert len(seen.of(WorkerStarted)) == 1
     assert "an event listener raised on worker_started" in caplog.text
     assert hub.counters == {"worker_started": 1}
+
+
+@pytest.mark.parametrize(
+    "kind", [SystemExit, KeyboardInterrupt, asyncio.CancelledError, GeneratorExit]
+)
+def test_what_would_end_a_thread_ends_no_further_than_the_listener(
+    kind: type[BaseException], caplog: pytest.LogCaptureFixture
+) -> None:
+    seen = Recorder()
+
+    def leaving(_event: WorkerEvent) -> None:
+        raise kind("staged")
+
+    EventHub("w", [leaving, seen]).emit(WorkerStarted(worker_id="w"))
+    assert len(seen.of(WorkerStarted)) == 1
+    assert "an event listener raised on worker_started" in caplog.text
+    assert f"{kind.__name__}: staged" in caplog.text
+
+
+@pytest.mark.parametrize("kind", [JobStarted, JobCompleted, WorkerStopped])
+def test_a_listener_that_exits_ends_no_thread_of_a_worker(
+    kind: type[WorkerEvent],
+) -> None:
+    world = World()
+
+    def leaving(event: WorkerEvent) -> None:
+        if isinstance(event, kind):
+            raise SystemExit("staged")
+
+    world.listeners.insert(0, leaving)
+    world.app.job("n")(lambda: None)
+    for _ in range(2):
+        world.app.enqueue("n")
+    worker = world.worker(concurrency=1)
+    worker.start()
+    idle(worker)
+    assert worker.health().in_flight == 0
+    stopped(worker)
+    assert world.store.counts()[JobStatus.COMPLETED] == 2
+    assert len(world.seen.of(JobCompleted)) == 2
+
+
+class BrokenLog(logging.Handler):
+    """A handler, and a filter, that raise."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self.error = error
+
+    def emit(self, _record: logging.LogRecord) -> None:
+        raise self.error
+
+    def refuse(self, _record: logging.LogRecord) -> bool:
+        raise self.error
+
+
+class TestBrokenLogs:
+    """A log that cannot be written to is no reason to stop."""
+
+    @pytest.fixture(params=[ConnectionError, SystemExit])
+    def broken(self, request: pytest.FixtureRequest) -> Iterator[BrokenLog]:
+        handler = BrokenLog(request.param("staged: no log server"))
+        logger = logging.getLogger("jobfence")
+        logger.addHandler(handler)
+        yield handler
+        logger.removeHandler(handler)
+        logger.removeFilter(handler.refuse)
+
+    def test_a_worker_whose_log_lines_fail_goes_on_and_can_be_stopped(
+        self, broken: BrokenLog
+    ) -> None:
+        assert broken.error is not None
+        world = World()
+
+        @world.app.job("n", max_retries=0)
+        def n() -> None:
+            raise ValueError("staged")
+
+        for _ in range(2):
+            world.app.enqueue(n)
+        worker = world.worker(concurrency=1)
+        worker.start()
+        idle(worker)
+        assert worker.health().in_flight == 0
+        stopped(worker)
+        assert world.store.counts()[JobStatus.FAILED] == 2
+        assert len(world.seen.of(JobFailed)) == 2
+
+    def test_the_listeners_are_called_all_the_same(self, broken: BrokenLog) -> None:
+        seen = Recorder()
+        logging.getLogger("jobfence").addFilter(broken.refuse)
+        EventHub("w", seen).error("claim", RuntimeError("staged"))
+        assert seen.stages() == ["claim"]
+
+    def test_a_listener_that_raises_need_not_be_logged_to_be_isolated(
+        self, broken: BrokenLog, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        seen = Recorder()
+
+        def leaving(_event: WorkerEvent) -> None:
+            raise SystemExit("staged: leaving")
+
+        broken.setLevel(logging.ERROR)
+        EventHub("w", [leaving, seen]).emit(WorkerStarted(worker_id="w"))
+        assert len(seen.of(WorkerStarted)) == 1
+        assert "staged: leaving" in capsys.readouterr().err
+
+    def test_standard_error_is_told_once_what_is_wrong(
+        self, broken: BrokenLog, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        hub = EventHub("w")
+        for _ in range(3):
+            hub.error("claim", RuntimeError("staged"))
+        told = capsys.readouterr().err
+        assert told.count("log line of framework_error was lost") == 1
+        assert told.count(str(broken.error)) == 1
+        assert hub.counters == {"framework_error": 3}
+
+    def test_logging_may_be_told_to_keep_its_errors_to_itself(
+        self,
+        broken: BrokenLog,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setattr(logging, "raiseExceptions", False)
+        EventHub("w").error("claim", RuntimeError(str(broken.error)))
+        assert capsys.readouterr().err == ""
+
+    def test_there_need_be_no_standard_error(
+        self, broken: BrokenLog, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        seen = Recorder()
+        monkeypatch.setattr("sys.stderr", None)
+        EventHub("w", seen).error("claim", RuntimeError(str(broken.error)))
+        assert seen.stages() == ["claim"]
+
+
+def test_an_error_without_a_text_is_logged_without_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Unprintable(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no text")
+
+    EventHub("w").error("claim", Unprintable())
+    assert "framework_error worker_id=w stage=claim error=" in caplog.text
+    assert "Unprintable object at" in caplog.text
 
 
 def test_one_listener_several_or_none_may_be_given() -> None:

@@ -70,10 +70,14 @@ class Acknowledger:
 
     def stored(self, pairs: Sequence[Pair], acks: Sequence[Ack]) -> None:
         """Take the store's answers: tell them, and free the slots."""
-        for (run, settlement), ack in zip(pairs, acks, strict=True):
-            self._kept.pop(run, None)
-            announce(self._hub, run.handoff, settlement, ack)
-            self._board.release(run)
+        answered = list(zip(pairs, acks, strict=True))
+        try:
+            for (run, settlement), ack in answered:
+                announce(self._hub, run.handoff, settlement, ack)
+        finally:  # a slot that is never freed keeps a stop waiting for ever
+            for run, _ in pairs:
+                self._kept.pop(run, None)
+                self._board.release(run)
 
     def store_singly(self, pairs: Sequence[Pair]) -> bool:
         """Store each by itself and keep what cannot be; whether all could."""
@@ -136,13 +140,15 @@ class Acknowledger:
 
     def _end_by_transaction(self, run: Run) -> None:
         completion = run.context.completion
-        if completion is None:
-            _tell_stale(self._hub, run.handoff, Trigger.COMPLETE)
-        else:
-            announce(
-                self._hub, run.handoff, Settlement.complete(run.handoff), completion
-            )
-        self._board.release(run)
+        try:
+            if completion is None:
+                _tell_stale(self._hub, run.handoff, Trigger.COMPLETE)
+            else:
+                announce(
+                    self._hub, run.handoff, Settlement.complete(run.handoff), completion
+                )
+        finally:  # as in `stored`
+            self._board.release(run)
 
 
 def announce(hub: EventHub, handoff: Handoff, settlement: Settlement, ack: Ack) -> None:

@@ -241,10 +241,12 @@ class Dispatcher:
         if drain.process_exits:
             run.give_back()
         elif run.leave():
-            self._hub.emit(
-                JobLeftRunning(worker_id=self._hub.worker_id, handoff=run.handoff)
-            )
-            self._board.release(run)
+            try:
+                self._hub.emit(
+                    JobLeftRunning(worker_id=self._hub.worker_id, handoff=run.handoff)
+                )
+            finally:
+                self._board.release(run)
 
     def _note_stuck(self, drain: Drain) -> None:
         failed = self._acks.failed_since(drain.deadline)

@@ -1,14 +1,18 @@
 """What a worker tells: events as values, counters and log lines (rule D7)."""
 
+import contextlib
 import logging
 import re
+import sys
 import threading
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import ClassVar, TypeAlias
 
+from jobfence.statemachine.errortext import error_text
 from jobfence.statemachine.table import Trigger
 from jobfence.statemachine.values import Handoff, Job, Reconciliation
 
@@ -177,6 +181,7 @@ class EventHub:
             listeners = (listeners,)
         self._listeners = tuple(listeners)
         self._counts: Counter[str] = Counter()
+        self._log_failed = False
         self._lock = threading.Lock()
 
     @property
@@ -186,20 +191,34 @@ class EventHub:
             return dict(self._counts)
 
     def emit(self, event: WorkerEvent) -> None:
-        """Pass an event on; a listener that raises is logged and hurts nobody else."""
+        """
+        Pass an event on; a listener that raises is logged and hurts nobody else.
+
+        Nothing that a listener or a log handler raises comes out of here, `SystemExit`
+        included: events are told in the middle of work, on threads that must go on.
+        """
         with self._lock:
             self._counts[event.name] += 1
-        if logger.isEnabledFor(event.level):
-            _log(event)
+        self._write(event.name, partial(_log, event))
         for listener in self._listeners:
             try:
                 listener(event)
-            except Exception:
-                logger.exception("an event listener raised on %s", event.name)
+            except BaseException as error:  # noqa: BLE001  as said above
+                self._write(event.name, partial(_log_listener, event, error))
 
     def error(self, stage: str, error: BaseException) -> None:
         """Report an error of the worker itself."""
         self.emit(FrameworkError(worker_id=self.worker_id, stage=stage, error=error))
+
+    def _write(self, name: str, log: Callable[[], None]) -> None:
+        """Log; that this fails is told once, for it may fail at every event."""
+        try:
+            log()
+        except BaseException as error:  # noqa: BLE001  as in `emit`
+            with self._lock:
+                told, self._log_failed = self._log_failed, True
+            if not told:
+                _tell_of_lost_line(name, error)
 
 
 def _job_details(job: Job) -> dict[str, object]:
@@ -213,6 +232,8 @@ def _job_details(job: Job) -> dict[str, object]:
 
 
 def _log(event: WorkerEvent) -> None:
+    if not logger.isEnabledFor(event.level):
+        return
     details = event.details()
     error = details.get("error")
     line = " ".join(f"{key}={_value(value)}" for key, value in details.items())
@@ -226,6 +247,24 @@ def _log(event: WorkerEvent) -> None:
     )
 
 
+def _log_listener(event: WorkerEvent, error: BaseException) -> None:
+    logger.error("an event listener raised on %s", event.name, exc_info=error)
+
+
+def _tell_of_lost_line(name: str, error: BaseException) -> None:
+    """Say on standard error what `logging` could not, unless it is told not to."""
+    if not logging.raiseExceptions:
+        return
+    with contextlib.suppress(BaseException):  # there is no other place to tell it
+        sys.stderr.write(
+            f"jobfence: the log line of {name} was lost, and others after it may be: "
+            f"a log handler or filter raised; mend or remove it\n{error_text(error)}\n"
+        )
+
+
 def _value(value: object) -> str:
-    text = str(value)
+    try:
+        text = str(value)
+    except Exception:  # noqa: BLE001  an error of the user's may have no text
+        text = object.__repr__(value)
     return text if re.fullmatch(r"[^\s\"=]+", text) else repr(text)
