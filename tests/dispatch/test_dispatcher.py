@@ -12,6 +12,7 @@ from jobfence.dispatch.board import LONGEST_WAIT_S, Board
 from jobfence.dispatch.context import JobContext
 from jobfence.dispatch.dispatcher import LAST_WAIT_S, Dispatcher
 from jobfence.dispatch.events import EventHub, JobCompleted, JobLeftRunning, JobReturned
+from jobfence.dispatch.left import LEFT_RUNS
 from jobfence.dispatch.runs import Run
 from jobfence.dispatch.settings import worker_settings
 from jobfence.dispatch.timer import Timer
@@ -348,8 +349,25 @@ def test_D6_a_task_that_ignores_its_cancellation_is_left_in_the_end() -> None:
     assert (stopped, stepping.board.held) == (["cancelled"], [])
     assert len(stepping.world.seen.of(JobLeftRunning)) == 1
     assert stepping.world.status(job_id) is JobStatus.HANDED_OFF
+    assert run.handoff.handoff_id in LEFT_RUNS.ids
     run.finish(None)  # after all
     assert stepping.world.status(job_id) is JobStatus.COMPLETED
+    assert run.handoff.handoff_id not in LEFT_RUNS.ids
+
+
+def test_a_run_that_was_left_is_forgotten_though_its_end_cannot_be_stored() -> None:
+    stepping = Stepping()
+    (job_id,) = stepping.enqueue()
+    stepping.dispatcher.step()
+    stepping.dispatcher.drain(0, process_exits=False)
+    stepping.dispatcher.step()
+    (run,) = stepping.begun
+    assert run.handoff.handoff_id in LEFT_RUNS.ids
+    stepping.down()
+    run.finish(None)
+    assert stepping.world.seen.stages() == ["late_acknowledgement"]
+    assert stepping.world.status(job_id) is JobStatus.HANDED_OFF
+    assert run.handoff.handoff_id not in LEFT_RUNS.ids
 
 
 def test_D6_a_run_that_ends_while_it_is_being_left_is_acknowledged() -> None:
@@ -364,6 +382,7 @@ def test_D6_a_run_that_ends_while_it_is_being_left_is_acknowledged() -> None:
     stepping.dispatcher.step()
     assert stepping.world.status(job_id) is JobStatus.COMPLETED
     assert stepping.world.seen.of(JobLeftRunning) == []
+    assert run.handoff.handoff_id not in LEFT_RUNS.ids
 
 
 def test_D6_kept_acknowledgements_get_a_last_try_when_the_grace_ends() -> None:

@@ -158,6 +158,63 @@ def test_a_thread_that_was_left_longer_than_its_lease_changes_nothing(
     assert world.seen.of(JobCompleted) == []
 
 
+def refuse_claims(world: World, count: int) -> None:
+    """Refuse so many claims: afterwards nobody knows whether they took a job."""
+    left = [StoreUnavailable("staged", in_doubt=True) for _ in range(count)]
+
+    def refuse(_acks: object, *, claim: int = 0, **_options: object) -> None:
+        if claim and left:
+            raise left.pop()
+
+    world.staged.before["settle"] = refuse
+
+
+def test_a_claim_in_doubt_gives_no_job_back_whose_thread_was_left(
+    world: World, held: Held
+) -> None:
+    job_id = world.app.enqueue("held")
+    worker = world.worker()
+    worker.start()
+    reached(held.started)
+    refuse_claims(world, 1000)
+    worker.wake()
+    world.seen.wait(FrameworkError)
+    worker.stop(0)
+    assert len(world.seen.of(JobLeftRunning)) == 1
+    assert world.staged.calls["handoffs_for_worker"] > 0
+    job = world.job(job_id)
+    assert (job.status, job.handoffs) == (JobStatus.HANDED_OFF, 1)
+    assert world.seen.of(JobReturned) == []
+    held.release.set()
+    world.seen.wait(JobCompleted)
+    assert world.status(job_id) is JobStatus.COMPLETED
+
+
+@pytest.mark.parametrize("another", [False, True])
+def test_a_worker_started_again_gives_no_job_back_whose_thread_was_left(
+    world: World, held: Held, *, another: bool
+) -> None:
+    job_id = world.app.enqueue("held")
+    worker = world.worker(worker_id="w")
+    worker.start()
+    reached(held.started)
+    worker.stop(0)
+    if another:
+        worker = world.worker(worker_id="w")
+    refuse_claims(world, 1)
+    worker.start()
+    world.seen.wait(FrameworkError)
+    idle(worker)
+    assert world.staged.calls["handoffs_for_worker"] == 1
+    job = world.job(job_id)
+    assert (job.status, job.handoffs) == (JobStatus.HANDED_OFF, 1)
+    assert world.seen.of(JobReturned) == []
+    held.release.set()
+    world.seen.wait(JobCompleted)
+    assert world.status(job_id) is JobStatus.COMPLETED
+    worker.stop(0)
+
+
 def test_an_error_of_a_late_acknowledgement_is_reported(
     world: World, held: Held
 ) -> None:

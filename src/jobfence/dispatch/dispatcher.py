@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from jobfence.dispatch.acks import Acknowledger, Pair, announce, backoff_s
 from jobfence.dispatch.board import LONGEST_WAIT_S, Board
 from jobfence.dispatch.events import EventHub, JobLeftRunning
+from jobfence.dispatch.left import LEFT_RUNS
 from jobfence.dispatch.runs import Run, State, StopReason
 from jobfence.dispatch.settings import WorkerSettings
 from jobfence.dispatch.timer import Timer
@@ -186,12 +187,17 @@ class Dispatcher:
         Give back what a claim took whose answer was lost (case A157).
 
         The store may have committed it: those handoffs carry this worker's id, and
-        nobody here knows them.
+        nobody here knows them. Runs that were left are known (D6): they go on.
         """
         if not self._claim_in_doubt:
             return
+        left = LEFT_RUNS.ids  # before the question: one may end and be stored meanwhile
         held = self._store.handoffs_for_worker(self._settings.worker_id)
-        unknown = [each for each in held if not self._board.holds(each.handoff_id)]
+        unknown = [
+            each
+            for each in held
+            if each.handoff_id not in left and not self._board.holds(each.handoff_id)
+        ]
         if unknown:
             returns = [Settlement.return_to_queue(each) for each in unknown]
             acks, _ = self._store.settle(returns)
@@ -219,7 +225,10 @@ class Dispatcher:
 
     def _done(self, run: Run) -> None:
         if run.state is State.LEFT:
-            self._acks.late(run)
+            try:
+                self._acks.late(run)
+            finally:
+                LEFT_RUNS.discard(run.handoff.handoff_id)
         else:
             self._board.finished(run)
 
@@ -240,13 +249,17 @@ class Dispatcher:
         """Leave a thread, or give its job back if the process ends with it."""
         if drain.process_exits:
             run.give_back()
-        elif run.leave():
-            try:
-                self._hub.emit(
-                    JobLeftRunning(worker_id=self._hub.worker_id, handoff=run.handoff)
-                )
-            finally:
-                self._board.release(run)
+            return
+        LEFT_RUNS.add(run.handoff.handoff_id)  # before it is left: it may end at once
+        if not run.leave():
+            LEFT_RUNS.discard(run.handoff.handoff_id)
+            return
+        try:
+            self._hub.emit(
+                JobLeftRunning(worker_id=self._hub.worker_id, handoff=run.handoff)
+            )
+        finally:
+            self._board.release(run)
 
     def _note_stuck(self, drain: Drain) -> None:
         failed = self._acks.failed_since(drain.deadline)
