@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jobfence.dispatch import JobApp
+from jobfence.dispatch import JobApp, Worker, WorkerStopping
 from jobfence.dispatch.health import Health
 from jobfence.statemachine.errors import (
     InvalidOption,
@@ -21,6 +21,7 @@ from jobfence.store.sql.store import SqlJobStore
 from tests.dispatch.support import (
     NEVER_MS,
     PATIENCE_S,
+    Held,
     Recorder,
     Staged,
     World,
@@ -185,6 +186,63 @@ class TestOwnWorker:
         del world.staged.before["reconcile_queue_policies"]
         with world.app.running(concurrency=3):
             assert world.app.health().ready
+
+    def test_a_start_while_it_stops_is_refused_and_forgets_no_job(
+        self, world: World
+    ) -> None:
+        held = Held(world)
+        world.app.enqueue("held")
+        worker = world.app.start(poll_ms=NEVER_MS)
+        try:
+            reached(held.started)
+            worker.request_stop()
+            for _ in range(2):
+                with pytest.raises(WorkerStopping):
+                    world.app.start()
+                assert world.app.health().in_flight == 1
+            world.app.close(0)
+            assert worker.state.name == "STOPPED"
+        finally:
+            held.release.set()
+        with world.app.running() as next_worker:
+            assert next_worker is not worker
+
+    def test_a_start_that_another_thread_s_close_overtook_is_not_forgotten(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        start = Worker.start
+
+        def close_first(worker: Worker) -> None:
+            world.app.close()  # between the choice of the worker and its start
+            start(worker)
+
+        monkeypatch.setattr(Worker, "start", close_first)
+        worker = world.app.start()
+        monkeypatch.undo()
+        assert worker.state.name == "RUNNING"
+        assert world.app.start() is worker
+        world.app.close()
+        assert worker.state.name == "STOPPED"
+
+    def test_a_close_that_another_thread_s_start_overtook_leaves_the_store_open(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        store = Staged(MemoryJobStore())
+        app = JobApp(lambda: as_store(store))
+        worker = app.start(poll_ms=NEVER_MS)
+        stop = Worker.stop
+
+        def start_after(stopping: Worker, grace_s: float) -> None:
+            stop(stopping, grace_s)
+            app.start()
+
+        with monkeypatch.context() as staged:
+            staged.setattr(Worker, "stop", start_after)
+            app.close()
+        assert (worker.state.name, store.calls["close"]) == ("RUNNING", 0)
+        assert app.start() is worker
+        app.close()
+        assert (worker.state.name, store.calls["close"]) == ("STOPPED", 1)
 
     def test_an_option_that_is_refused_leaves_no_worker_behind(
         self, world: World

@@ -12,7 +12,7 @@ from jobfence.dispatch.events import Listeners
 from jobfence.dispatch.health import Health, health_of
 from jobfence.dispatch.registry import F, JobDefaults, Registry
 from jobfence.dispatch.settings import WorkerOptions
-from jobfence.dispatch.worker import DEFAULT_GRACE_S, Worker
+from jobfence.dispatch.worker import DEFAULT_GRACE_S, State, Worker
 from jobfence.statemachine.clock import Clock, SystemClock
 from jobfence.statemachine.errors import InvalidOption
 from jobfence.statemachine.options import EnqueueOptions
@@ -117,6 +117,9 @@ class JobApp(Enqueuing):
         except BaseException:
             self._forget(worker)
             raise
+        with self._lock:
+            if self._worker is None and worker.state is not State.STOPPED:
+                self._worker = worker  # another thread's close came just before
         return worker
 
     @contextmanager
@@ -154,12 +157,18 @@ class JobApp(Enqueuing):
         return health_of(self.store, ready=False, in_flight=0, queues=None)
 
     def close(self, grace_s: float = DEFAULT_GRACE_S) -> None:
-        """Stop the app's own worker, and close the store if the app made it (D6)."""
+        """
+        Stop the app's own worker, and close the store if the app made it (D6).
+
+        A `start` of another thread that comes after the stop keeps both.
+        """
         worker = self._worker
         if worker is not None:
             worker.stop(grace_s)
             self._forget(worker)
         with self._lock:
+            if self._worker is not None:
+                return  # it uses the store
             made, self._open = self._open, None
         if made is not None and made is not self._source:
             made.close()
@@ -180,8 +189,9 @@ class JobApp(Enqueuing):
                 self._wakes.remove(wake)
 
     def _forget(self, worker: Worker) -> None:
+        """Forget a worker, unless it still runs: nobody could stop it any more."""
         with self._lock:
-            if self._worker is worker:  # or another thread was here first
+            if self._worker is worker and worker.state is State.STOPPED:
                 self._worker = None
 
     def _given(self) -> EnqueueOptions:
