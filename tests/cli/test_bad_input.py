@@ -124,12 +124,36 @@ def test_a_missing_driver_names_the_extra_to_install(
         ["status", "--url", f"postgresql://{NOBODY}/db?password=sesame"],
         ["demo", "--url", f"postgresql://u:sesame@{NOBODY}/db"],
         ["status", "--traceback", "--url", f"postgresql://u:sesame@{NOBODY}/db"],
+        ["status", "--url", f"postgresql://ann@srv:sesame@{NOBODY}/db"],
+        ["status", "--url", f"postgresql://u:open sesame@{NOBODY}/db"],
+        ["status", "--url", f"mariadb://u:open  sesame@{NOBODY}/db"],
+        ["status", "--url", f"postgresql://u:open%20sesame@{NOBODY}/db"],
+        ["status", "--url", f"postgresql://u:open@sesame@{NOBODY}/db"],
+        ["status", "--url", f"postgresql://u:open@sesame/x@{NOBODY}/db"],
+        ["status", "--url", f"mariadb://u:open@sesame@{NOBODY}/db"],
+        ["status", "--url", f"postgresql+no://u:open@sesame/x@{NOBODY}/db"],
+        ["status", "--url", "sqlite://u:open sesame@h/db"],
+        ["status", "--url", "sqlite://h/db?password=open sesame"],
+        ["demo", "--url", f"postgresql://ann@srv:open sesame@{NOBODY}/db"],
+        ["status", "postgresql://u:12 sesame@h/db", "--url", "sqlite://"],
+        ["list", "--status", "x://u:a b@sesame@h", "--url", "sqlite://"],
+        ["status", "--traceback", "--url", f"postgresql://u:a sesame@{NOBODY}/db"],
     ],
 )
 def test_a_password_is_never_shown(jobfence: Runner, arguments: list[str]) -> None:
     ran = jobfence(*arguments)
     assert "sesame" not in ran.out + ran.err
     assert ran.code in {1, 2}
+
+
+def test_a_password_in_the_environment_is_never_shown(
+    jobfence: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JOBFENCE_URL", f"postgresql://u:open@sesame@{NOBODY}/db")
+    ran = jobfence("status")
+    assert "***" in ran.sentence()
+    assert "sesame" not in ran.err
+    assert ran.code == 1
 
 
 def test_a_mistyped_file_is_not_made(

@@ -11,7 +11,7 @@ import pytest
 from jobfence import Cancellation, JobStatus, SqlJobStore
 from jobfence.cli import output
 from jobfence.cli.demo.screen import Bar, Lines, Silent, screen
-from jobfence.cli.failures import explained, one_line, without_secrets
+from jobfence.cli.failures import explained, one_line
 from jobfence.statemachine.values import CancelOutcome
 
 
@@ -125,24 +125,6 @@ def test_without_a_terminal_each_quarter_is_a_line(
         "completed 8 of 8",
         "\\x07",
     ]
-
-
-@pytest.mark.parametrize(
-    ("text", "url", "hidden"),
-    [
-        ("at postgresql://u:pw@h/db:", None, "at postgresql://u:***@h/db:"),
-        ("postgresql://u:a:b@c@h/db", None, "postgresql://u:***@h/db"),
-        ("postgresql://u@h/db", None, "postgresql://u@h/db"),
-        ("x://h/db?Password=pw&a=b", None, "x://h/db?Password=***&a=b"),
-        ("x://h/db?sslpassword=pw", None, "x://h/db?sslpassword=***"),
-        ("it said pw", "x://u:pw@h", "it said ***"),
-        ("it said p/w and p%2Fw", "x://u:p%2Fw@h", "it said *** and ***"),
-        ("it said pw", "x://h?password=pw", "it said ***"),
-        ("nothing", "x://u:@h", "nothing"),
-    ],
-)
-def test_secrets_are_hidden(text: str, url: str | None, hidden: str) -> None:
-    assert without_secrets(text, url) == hidden
 
 
 def test_errors_of_the_system_name_the_file() -> None:

@@ -272,7 +272,9 @@ def test_long_keys_and_names_do_not_make_long_messages() -> None:
         ),
         ("mariadb://:s3cret@host/db", "mariadb://:***@host/db"),
         ("sqlite:////tmp/a:b@c.db", "sqlite:////tmp/a:b@c.db"),
-        ("postgresql://me@host:5432/a:b@c", "postgresql://me@host:5432/a:b@c"),
+        ("postgresql://ann@srv:s3cret@host/db", "postgresql://ann@srv:***@host/db"),
+        ("postgresql://me:s3 cret@host/db", "postgresql://me:***@host/db"),
+        ("postgresql://me@host/db?password=s3", "postgresql://me@host/db?password=***"),
     ],
 )
 def test_a_password_in_a_url_is_not_shown(url: str, shown: str) -> None:

@@ -1,9 +1,5 @@
 """What goes wrong on the command line, as one sentence and an exit code."""
 
-import re
-
-from urllib.parse import unquote
-
 from jobfence.statemachine.errors import (
     InvalidOption,
     JobfenceError,
@@ -12,11 +8,6 @@ from jobfence.statemachine.errors import (
 )
 
 OK, FOUND_WRONG, USAGE = 0, 1, 2
-HIDDEN = "***"
-
-# What stands between the user's name and the host; a password may hold "/" or "@".
-_IN_URL = re.compile(r"(?<=://)([^\s:/@]*):([^\s]*)@")
-_IN_QUERY = re.compile(r"(?i)([?&][^=&\s]*(?:passw|secret|token)[^=&\s]*=)([^&\s]+)")
 
 
 class CommandFailed(Exception):
@@ -56,22 +47,3 @@ def explained(error: Exception) -> tuple[int, str]:
 def one_line(error: BaseException) -> str:
     """Return an error's message without its line ends."""
     return " ".join(str(error).split()) or type(error).__name__
-
-
-def without_secrets(text: str, url: str | None = None) -> str:
-    """
-    Hide the passwords of every URL in a text, and those of this one anywhere in it.
-
-    A driver's message may quote a password by itself.
-    """
-    for secret in _secrets(url or ""):
-        text = text.replace(secret, HIDDEN)
-    text = _IN_URL.sub(rf"\1:{HIDDEN}@", text)
-    return _IN_QUERY.sub(rf"\1{HIDDEN}", text)
-
-
-def _secrets(url: str) -> set[str]:
-    found = [match[2] for match in _IN_URL.finditer(url)]
-    found += [match[2] for match in _IN_QUERY.finditer(url)]
-    secrets = {form for each in found for form in (each, unquote(each))}
-    return secrets - {"", HIDDEN}

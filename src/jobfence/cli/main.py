@@ -4,6 +4,7 @@ import contextlib
 import io
 import os
 import platform
+import re
 import sys
 import traceback
 
@@ -11,16 +12,17 @@ from collections.abc import Sequence
 
 from jobfence import __version__
 from jobfence.cli import audit, conform, demo, diagram, operations, worker
-from jobfence.cli.arguments import Parser
+from jobfence.cli.arguments import URL_VARIABLE, Parser
 from jobfence.cli.failures import (
     FOUND_WRONG,
     USAGE,
     UsageError,
     explained,
-    without_secrets,
 )
+from jobfence.statemachine.hiding import without_secrets
 
 EPILOG = "exit codes: 0 all is well, 1 found something wrong, 2 wrong command line"
+_URL = re.compile(r"\w[\w+]*://.*", re.DOTALL)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -30,13 +32,11 @@ def run(arguments: Sequence[str]) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     parser = make_parser()
-    url = None
     try:
         try:
             args = parser.parse_args(arguments)
         except SystemExit as done:  # --help, --version
             return done.code if isinstance(done.code, int) else USAGE
-        url = getattr(args, "url", None)
         code: int = args.run(args)
         sys.stdout.flush()
     except BrokenPipeError:
@@ -46,10 +46,10 @@ def run(arguments: Sequence[str]) -> int:
         return FOUND_WRONG
     except Exception as error:  # noqa: BLE001  every error becomes a sentence
         if "--traceback" in arguments:
-            _tell("".join(traceback.format_exception(error)), url)
+            _tell("".join(traceback.format_exception(error)), arguments)
         code, sentence = explained(error)
         hint = f" (try: {parser.prog} --help)" if isinstance(error, UsageError) else ""
-        _tell(f"jobfence: {sentence}{hint}", url)
+        _tell(f"jobfence: {sentence}{hint}", arguments)
     return code
 
 
@@ -70,6 +70,12 @@ def make_parser() -> Parser:
     return parser
 
 
-def _tell(text: str, url: str | None) -> None:
+def _tell(text: str, arguments: Sequence[str]) -> None:
     with contextlib.suppress(OSError, ValueError):
-        print(without_secrets(text, url), file=sys.stderr)
+        print(without_secrets(text, _urls(arguments)), file=sys.stderr)
+
+
+def _urls(arguments: Sequence[str]) -> list[str]:
+    """Return every URL that was given, where it does not belong too."""
+    given = [*arguments, os.environ.get(URL_VARIABLE, "")]
+    return [match[0] for each in given if (match := _URL.search(each))]

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jobfence.cli.arguments import database_url
-from jobfence.cli.failures import CommandFailed, without_secrets
+from jobfence.cli.failures import CommandFailed
 from jobfence.statemachine.errors import IncompatibleSchema, StoreUnavailable
+from jobfence.statemachine.hiding import without_password
 
 if TYPE_CHECKING:
     from jobfence.store.sql.store import SqlJobStore
@@ -63,7 +64,7 @@ def told_with_url(url: str) -> Iterator[None]:
     try:
         yield
     except (IncompatibleSchema, StoreUnavailable) as error:
-        raise CommandFailed(f"{without_secrets(url)}: {error}") from error
+        raise CommandFailed(f"{without_password(url)}: {error}") from error
 
 
 def sqlite_file(store: "SqlJobStore") -> Path | None:

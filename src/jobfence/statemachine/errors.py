@@ -1,10 +1,11 @@
 """Every error the library raises by itself. All derive from `JobfenceError`."""
 
 import pickle
-import re
 
 from collections.abc import Sequence
 from typing import Self
+
+from jobfence.statemachine.hiding import without_password
 
 _SHOWN = 80
 
@@ -18,11 +19,6 @@ def shown(value: object) -> str:
     text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
     # A class may put a lone surrogate into its repr: no log could take the message.
     return text.encode(errors="backslashreplace").decode()
-
-
-def _without_password(url: str) -> str:
-    """Hide what stands between the user's name and the host: errors reach logs."""
-    return re.sub(r"(?<=://)([^:/@]*):[^/]*@", r"\1:***@", url)
 
 
 class JobfenceError(Exception):
@@ -168,7 +164,7 @@ class MissingDriver(JobfenceError, ImportError):
     """What `url` names needs a library that is not installed; `extra` brings it."""
 
     def __init__(self, url: str, driver: str, extra: str) -> None:
-        url = _without_password(url)
+        url = without_password(url)
         super().__init__(
             f"{url} needs the driver {driver}, which is not installed; "
             f"pip install 'jobfence[{extra}]'"

@@ -133,6 +133,33 @@ def test_a_user_who_may_not_enter_is_named_and_the_password_is_not(
     assert "jf_secret" not in str(failure)
 
 
+@pytest.mark.parametrize("scheme", ["postgresql", "mariadb"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        "ann@srv:sesame@127.0.0.1:9/db",
+        "u:open sesame@127.0.0.1:9/db",
+        "u:open@sesame@127.0.0.1:9/db",
+        "u:open@sesame/x@127.0.0.1:9/db",
+    ],
+)
+def test_no_part_of_a_password_is_shown_however_it_was_read(
+    scheme: str, place: str
+) -> None:
+    failure = unavailable(make_url(f"{scheme}://{place}"))
+    assert ":***@127.0.0.1:9/db did not do it: " in str(failure)
+    assert "sesame" not in str(failure)
+
+
+def test_a_password_among_the_parameters_is_not_shown() -> None:
+    given = "127.0.0.1:9/db?password=sesame"
+    failure = unavailable(make_url(f"postgresql://{given}"))
+    assert "127.0.0.1:9/db?password=*** did not do it: " in str(failure)
+    with pytest.raises(InvalidOption) as refusal:
+        SqlJobStore(f"postgresql+no://{given}")
+    assert refusal.value.value == "postgresql+no://127.0.0.1:9/db?password=***"
+
+
 def closed_directory(tmp_path: Path) -> Path:
     return tmp_path / "nowhere" / "jobs.db"
 

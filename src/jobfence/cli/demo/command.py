@@ -21,8 +21,9 @@ from jobfence.cli.demo.place import Place
 from jobfence.cli.demo.screen import Silent, screen
 from jobfence.cli.demo.stage import Stage
 from jobfence.cli.demo.verdict import Verdict, judge
-from jobfence.cli.failures import OK, CommandFailed, UsageError, without_secrets
+from jobfence.cli.failures import OK, CommandFailed, UsageError
 from jobfence.cli.stores import sqlite_file, told_with_url
+from jobfence.statemachine.hiding import without_password
 
 LEAST_WORKERS = 2
 
@@ -62,7 +63,7 @@ def _introduce(
 ) -> None:
     shown.say(
         f"{len(found.files)} files under {root.resolve()}, {workers} worker processes, "
-        f"{without_secrets(url)}"
+        f"{without_password(url)}"
     )
     if found.left_out:
         shown.say(
@@ -102,7 +103,7 @@ def _place(args: argparse.Namespace) -> Iterator[tuple[str, Place]]:
         with uninterrupted():
             clean_up.close()
     if args.keep and not args.json:
-        print(f"kept: {without_secrets(url)}, tables {prefix}*")
+        print(f"kept: {without_password(url)}, tables {prefix}*")
 
 
 def _remove(path: Path) -> None:

@@ -12,6 +12,7 @@ from jobfence.cli.demo.crew import Crew, Message, Process
 from jobfence.cli.demo.files import File
 from jobfence.cli.demo.place import LEASE_MS, Place
 from jobfence.cli.failures import CommandFailed
+from jobfence.statemachine.hiding import without_secrets
 from jobfence.statemachine.options import JobRequest
 from jobfence.statemachine.states import JobStatus
 from jobfence.statemachine.values import AckResult
@@ -167,7 +168,8 @@ class Stage:
         self._crew.wait_for("the end of all jobs", done, FINISH_S)
         self._crew.stop()
         for text in sorted({each["text"] for each in self._crew.told("error")}):
-            self._say(f"a worker met an error, and went on: {text}")
+            words = without_secrets(text, [self._url])
+            self._say(f"a worker met an error, and went on: {words}")
 
     def _recovered_from(self, process: Process) -> int:
         return sum(

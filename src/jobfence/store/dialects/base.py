@@ -24,6 +24,7 @@ from sqlalchemy.types import TypeEngine
 from jobfence.statemachine.clock import Clock, DatabaseClock
 from jobfence.statemachine.errors import JobfenceError, StoreUnavailable
 from jobfence.store.dialects.turns import Turn
+from jobfence.store.dialects.urls import shown_url, without_secrets_of
 
 
 class Fault(Enum):
@@ -212,13 +213,13 @@ class Room(ABC):
         self, error: DBAPIError, where: URL, *, in_doubt: bool = False
     ) -> JobfenceError:
         """Turn an error that ends an operation into one clear sentence."""
-        shown = where.render_as_string(hide_password=True)
+        words = without_secrets_of(where, self.message(error))
         tail = (
             "; the connection was lost during COMMIT, so the change may have been made"
             if in_doubt
             else ""
         )
         return StoreUnavailable(
-            f"the database {shown} did not do it: {self.message(error)}{tail}",
+            f"the database {shown_url(where)} did not do it: {words}{tail}",
             in_doubt=in_doubt,
         )

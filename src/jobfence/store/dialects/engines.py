@@ -22,6 +22,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 from jobfence.statemachine.errors import InvalidOption, MissingDriver
 from jobfence.store.dialects.naming import MYSQL_NAMES
+from jobfence.store.dialects.urls import shown_url
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
@@ -95,7 +96,7 @@ def _with_driver(url: str | URL, drivers: dict[str, tuple[str, str, str]]) -> UR
     full_name, module, extra = drivers[name]
     if parsed.drivername == name:
         parsed = parsed.set(drivername=full_name)
-    shown = parsed.render_as_string(hide_password=True)
+    shown = shown_url(parsed)
     if parsed.drivername == full_name and importlib.util.find_spec(module) is None:
         raise MissingDriver(shown, module, extra)
     try:
