@@ -85,10 +85,12 @@ def _existing(tx: Tx, new: NewJob, batch: _Batch) -> str | None:
     original = _original(tx, new)
     if original is not None:
         return original
+    deduplicates = new.request.dedupe_identity() is not None
+    twin = _twin(tx, new.request, batch) if deduplicates else None
+    # After the look for twins: a twin's own key is registered by then, so that one
+    # which somebody else has just stored hides no conflict.
     check_cap(tx, new.request.concurrency, batch.caps)
-    if new.request.dedupe_identity() is None:
-        return None
-    return _twin(tx, new.request, batch)
+    return twin
 
 
 def _twin(tx: Tx, request: Prepared, batch: _Batch) -> str | None:
@@ -151,13 +153,21 @@ def check_cap(
     known = {} if caps is None else caps
     if key not in known:
         # Without a lock: a caller's open transaction must not hold a counter (C3).
-        row = tx.one(counters.by_keys(tx.schema), in_keys=[key])
-        registered = None if row is None else row["max_concurrency"]
+        registered = _registered(tx, [key]).get(key)
         if not isinstance(registered, int):
             return
         known[key] = registered
-    if known[key] != given:
-        raise ConcurrencyConflict(key, known[key], given)
+    _check_same(key, known[key], given)
+
+
+def _registered(tx: Tx, keys: Sequence[str]) -> dict[str, object]:
+    rows = tx.rows(counters.by_keys(tx.schema), in_keys=keys)
+    return {str(row["concurrency_key"]): row["max_concurrency"] for row in rows}
+
+
+def _check_same(key: str, registered: object, given: int) -> None:
+    if isinstance(registered, int) and registered != given and not is_derived(key):
+        raise ConcurrencyConflict(key, registered, given)
 
 
 def _original(tx: Tx, new: NewJob) -> str | None:
@@ -236,8 +246,15 @@ def new_row(tx: Tx, new: NewJob, **columns: object) -> dict[str, Any]:
     }
 
 
-def insert_rows(tx: Tx, rows: Sequence[dict[str, Any]]) -> None:
-    """Insert jobs and the counters that they are the first to name (C3)."""
+def insert_rows(
+    tx: Tx, rows: Sequence[dict[str, Any]], *, given_caps: bool = True
+) -> None:
+    """
+    Insert jobs and the counters that they are the first to name (C3).
+
+    An explicit key that has got another cap since `check_cap` is refused; not so where
+    the caps were not given but read, which the counter's own then goes before.
+    """
     if not rows:
         return
     caps = {
@@ -246,21 +263,29 @@ def insert_rows(tx: Tx, rows: Sequence[dict[str, Any]]) -> None:
         if row["concurrency_key"] is not None
     }
     if caps:
-        found = tx.rows(counters.by_keys(tx.schema), in_keys=sorted(caps))
-        # An existing counter is not even touched: a caller's open transaction must not
-        # hold one.
-        for key in sorted(set(caps) - {row["concurrency_key"] for row in found}):
-            writes.make_counter(tx, key, caps[key])
-            if not is_derived(key):
-                _check_made(tx, key, caps[key])
+        _register(tx, caps, given=given_caps)
     tx.room.insert_many(tx.connection, tx.schema.jobs, rows)
     if tx.journal is not None:
         for row in rows:
             tx.journal.job("enqueue:enqueue", row)
 
 
+def _register(tx: Tx, caps: dict[str, int], *, given: bool) -> None:
+    """Make the counters that are missing, in key order."""
+    # An existing counter is not even touched: a caller's open transaction must not hold
+    # one.
+    found = _registered(tx, sorted(caps))
+    if given:
+        for key, cap in found.items():
+            _check_same(key, cap, caps[key])
+    for key in sorted(set(caps) - set(found)):
+        writes.make_counter(tx, key, caps[key])
+        if given and not is_derived(key):
+            _check_made(tx, key, caps[key])
+
+
 def _check_made(tx: Tx, key: str, given: int) -> None:
     """Somebody else may have made the counter at the same moment: then theirs counts."""
     row = tx.one(tx.latest(counters.by_keys(tx.schema)), in_keys=[key])
-    if row is not None and row["max_concurrency"] != given:
-        raise ConcurrencyConflict(key, int(str(row["max_concurrency"])), given)
+    if row is not None:
+        _check_same(key, row["max_concurrency"], given)

@@ -16,7 +16,8 @@ def requeue(tx: Tx, job_id: str, new_id: str) -> str:
         raise InvalidOption("job_id", job_id, "must be the id of a stored job")
     if not job_from(row).status.terminal:
         raise InvalidOption("job_id", job_id, "must be of a job that has ended")
-    insert_rows(tx, [new_row(tx, NewJob(new_id, _again(tx, row)), origin_id=job_id)])
+    new = new_row(tx, NewJob(new_id, _again(tx, row)), origin_id=job_id)
+    insert_rows(tx, [new], given_caps=False)
     tx.wake = True
     return new_id
 

@@ -4,9 +4,11 @@ import threading
 import time
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
 
-from sqlalchemy import Engine, event
+from sqlalchemy import Engine, Table, event
 from sqlalchemy.engine import ExceptionContext
 
 PATIENCE_S = 30.0
@@ -58,3 +60,21 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
     while not condition():
         assert time.monotonic() < until, f"waited {PATIENCE_S} s for {what}"
         pause.wait(0.01)
+
+
+@contextmanager
+def interrupting(
+    engine: Engine, table: Table, work: Callable[[], object], *, nth: int
+) -> Iterator[None]:
+    """Do something else right before the engine's nth statement that names a table."""
+    numbers = count(1)
+
+    def before(_: object, __: object, statement: str, *___: object) -> None:
+        if table.name in statement and next(numbers) == nth:
+            work()
+
+    event.listen(engine, "before_cursor_execute", before)
+    try:
+        yield
+    finally:
+        event.remove(engine, "before_cursor_execute", before)
