@@ -16,7 +16,7 @@ from jobfence.store.sql.enqueue import NewJob, check_cap, insert_rows, new_row
 from jobfence.store.sql.moving import Move, choose, move_job
 from jobfence.store.sql.rows import Row, job_from
 from jobfence.store.sql.single import cancel_queued, request_cancel
-from jobfence.store.sql.statements import jobs, others
+from jobfence.store.sql.statements import others
 from jobfence.store.sql.tx import Tx
 
 
@@ -85,17 +85,17 @@ def wake_scheduled(tx: Tx, key: str) -> Wake:
 
 def scheduled_job(tx: Tx, key: str, *, include_latest_terminal: bool) -> ScheduledJob:
     """Look up the active owner, and the latest ended one if asked for."""
-    held = tx.one(others.schedule_keys(tx.schema), in_keys=[key])
-    owner = None
-    if held is not None and held["job_id"] is not None:
-        owner = tx.one(jobs.by_id(tx.schema), at_id=held["job_id"])
-    current = None
-    if owner is not None and owner["status"] in ACTIVE:
-        current = job_from(owner)
-    latest = None
-    if include_latest_terminal:
-        row = tx.one(others.latest_terminal(tx.schema), at_key=key)
-        latest = None if row is None else job_from(row)
+    statement = (
+        others.owner_and_latest_terminal(tx.schema)
+        if include_latest_terminal
+        else others.active_owner(tx.schema)
+    )
+    current = latest = None
+    for row in tx.rows(statement, at_key=key):
+        if row["status"] in ACTIVE:
+            current = job_from(row)
+        else:
+            latest = job_from(row)
     return ScheduledJob(current, latest)
 
 

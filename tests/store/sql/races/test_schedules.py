@@ -9,6 +9,7 @@ from jobfence.statemachine.states import JobStatus
 from jobfence.statemachine.values import CancelOutcome, Handoff, WakeOutcome
 from tests.store.sql.races.crew import Running, in_rounds, together
 from tests.store.sql.races.place import Place
+from tests.store.sql.races.watch import interrupting
 
 ROUNDS = 20
 servers = pytest.mark.on("postgresql", "mariadb")
@@ -169,3 +170,25 @@ def test_A124_two_stores_replace_one_key_at_once(place: Place) -> None:
         assert jobs[early.job_id]["status"] == JobStatus.CANCELLED
         assert [jobs[each.job_id]["schedule_order"] for each in (early, late)] == [1, 2]
         assert other.cancel_scheduled(key).job_id == late.job_id
+
+
+@pytest.mark.parametrize("nth", [1, 2])
+@pytest.mark.parametrize("latest", [False, True])
+def test_a_key_that_is_replaced_while_it_is_looked_up_never_seems_without_owner(
+    place: Place, *, latest: bool, nth: int
+) -> None:
+    """The owner and the last one that ended are of one moment, before or after."""
+    store, other = place.store(), place.store()
+    old = store.replace_scheduled("s", "old").job_id
+    with interrupting(
+        store.engine,
+        place.tables.jobs,
+        lambda: other.replace_scheduled("s", "new"),
+        nth=nth,
+    ):
+        found = store.scheduled_job("s", include_latest_terminal=latest)
+    assert found.current is not None
+    assert found.current.name in ("old", "new")
+    replaced = latest and found.current.name == "new"
+    ended = None if found.latest_terminal is None else found.latest_terminal.id
+    assert ended == (old if replaced else None)

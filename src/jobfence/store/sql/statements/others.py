@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import (
     BigInteger,
     ColumnElement,
+    CompoundSelect,
     Select,
     Update,
     and_,
@@ -15,11 +16,12 @@ from sqlalchemy import (
     not_,
     or_,
     select,
+    union_all,
     update,
 )
 
 from jobfence.statemachine.policy import DERIVED_PREFIX
-from jobfence.statemachine.states import TERMINAL
+from jobfence.statemachine.states import ACTIVE, TERMINAL
 from jobfence.store.sql.schema import Schema
 from jobfence.store.sql.statements.claims import QUEUED
 
@@ -65,7 +67,21 @@ def disown(schema: Schema) -> Update:
 
 
 @cache
-def latest_terminal(schema: Schema) -> Select[Any]:
+def active_owner(schema: Schema) -> Select[Any]:
+    """Return the job that owns a key, if it is active."""
+    jobs, keys = schema.jobs, schema.schedule_keys
+    return (
+        select(jobs)
+        .select_from(keys)
+        .join(jobs, jobs.c.id == keys.c.job_id)
+        .where(
+            keys.c.schedule_key == bindparam("at_key"),
+            jobs.c.status.in_(sorted(status.value for status in ACTIVE)),
+        )
+    )
+
+
+def _latest_terminal(schema: Schema) -> Select[Any]:
     """Return the ended jobs of a key, latest owner first, no order last (K3)."""
     jobs = schema.jobs.c
     return (
@@ -81,6 +97,19 @@ def latest_terminal(schema: Schema) -> Select[Any]:
         )
         .limit(1)
     )
+
+
+@cache
+def owner_and_latest_terminal(schema: Schema) -> CompoundSelect[Any]:
+    """
+    Return the active owner of a key, and the latest of its jobs that ended.
+
+    One statement, for each has a snapshot of its own at READ COMMITTED: between two of
+    them an owner that is replaced would be either both or neither.
+    """
+    # SQLite wants what has an order in a sub-select.
+    latest = _latest_terminal(schema).subquery("latest")
+    return union_all(active_owner(schema), select(latest))
 
 
 @cache
