@@ -63,8 +63,15 @@ class Room(ABC):
     # How often a transaction of the store's own is tried in all (T2).
     tries = 20
 
-    def begin(self, connection: Connection, *, joined: bool) -> None:
-        """Take what lock a write transaction starts with, if any."""
+    def begin(self, connection: Connection) -> None:
+        """Take what lock a write transaction of the store's own starts with, if any."""
+
+    def join(self, connection: Connection, table: Table, *, reading: bool) -> None:
+        """
+        Take what lock a caller's transaction needs before anything is read, if any.
+
+        `table` is one of the store's; it may not be there yet.
+        """
 
     def turn(self, url: URL) -> Turn | None:  # noqa: ARG002  no queue of ours
         """Return what writers wait for before they begin, where nothing queues them."""

@@ -13,6 +13,8 @@ from sqlalchemy import (
     Table,
     TextClause,
     bindparam,
+    delete,
+    false,
     text,
 )
 from sqlalchemy.dialects.sqlite import insert
@@ -20,6 +22,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
 
 from jobfence.statemachine.clock import Clock, DatabaseClock, SystemClock
+from jobfence.statemachine.errors import InvalidOption
 from jobfence.store.dialects.base import Fault, Room
 from jobfence.store.dialects.engines import in_memory
 from jobfence.store.dialects.turns import Turn, turn_for
@@ -66,18 +69,46 @@ class SQLiteRoom(Room):
     # Each try has waited for the busy timeout already.
     tries = 5
 
-    def begin(self, connection: Connection, *, joined: bool) -> None:
+    def begin(self, connection: Connection) -> None:
         """
-        Take the write lock, unless the caller's driver is in a transaction.
+        Take the write lock.
 
-        Many engines begin by themselves, deferred, in an event: in a transaction of the
-        store's own nothing has been done yet then, so it is begun anew.
+        Many engines begin by themselves, deferred, in an event or in the driver:
+        nothing has been done yet then, so it is begun anew.
         """
-        if _in_transaction(connection):
-            if joined:
-                return
+        _check_commits(connection)
+        begun = _in_transaction(connection)
+        if begun:
             connection.exec_driver_sql("ROLLBACK")
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        try:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+        except BaseException:
+            if begun:
+                # A driver that always has a transaction open could not roll back
+                # without one, and that would be what the caller gets to know.
+                connection.exec_driver_sql("BEGIN DEFERRED")
+            raise
+
+    def join(self, connection: Connection, table: Table, *, reading: bool) -> None:
+        """
+        Take the write lock, and wait for it as long as the caller's driver waits.
+
+        A deferred transaction that is open takes it by a statement that changes
+        nothing. Where something has been read in it already, SQLite does not wait;
+        a call that only reads can do without then.
+        """
+        if not _in_transaction(connection):
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            return
+        try:
+            connection.execute(delete(table).where(false()))
+        except DBAPIError as error:
+            # Where the table is not there or nobody may write, what comes next says so.
+            code = getattr(error.orig, "sqlite_errorcode", 0) & _PRIMARY
+            if self.fault(error) is Fault.SCHEMA or code == sqlite3.SQLITE_READONLY:
+                return
+            if not (reading and code == sqlite3.SQLITE_BUSY):
+                raise
 
     def turn(self, url: URL) -> Turn | None:
         """Return the file's turn; a database in memory has one connection anyway."""
@@ -88,6 +119,7 @@ class SQLiteRoom(Room):
 
     def begin_reading(self, connection: Connection) -> None:
         """Hold one snapshot for several reads."""
+        _check_commits(connection)
         if not _in_transaction(connection):
             connection.exec_driver_sql("BEGIN DEFERRED")
 
@@ -124,6 +156,8 @@ class SQLiteRoom(Room):
         One that leaves transactions to SQLAlchemy's events looks the same until an
         event has begun one.
         """
+        if _commits_do_nothing(connection):
+            return True
         driver = connection.connection.driver_connection
         manual = getattr(driver, "isolation_level", "") is None
         return super().autocommit(connection) or (
@@ -173,3 +207,34 @@ def _text_or_bytes(stored: bytes) -> str | bytes:
 def _in_transaction(connection: Connection) -> bool:
     driver = connection.connection.driver_connection
     return bool(getattr(driver, "in_transaction", False))
+
+
+def _check_commits(connection: Connection) -> None:
+    if _commits_do_nothing(connection):
+        raise InvalidOption(
+            "engine",
+            "autocommit=True",
+            "must leave commits to SQLAlchemy (leave autocommit out of its "
+            "connect_args, or give it False)",
+        )
+
+
+def _commits_do_nothing(connection: Connection) -> bool:
+    """
+    Whether the driver's commit() and rollback() do nothing, as with autocommit=True.
+
+    They would leave open a transaction begun by a statement (Python 3.12 and later).
+    """
+    lent = connection.connection
+    driver: Any = lent.driver_connection
+    try:
+        # Inside aiosqlite's connection is one of sqlite3's.
+        return getattr(getattr(driver, "_conn", driver), "autocommit", None) is True
+    except sqlite3.ProgrammingError:
+        # It answers on its own thread alone.
+        adapted: Any = lent.dbapi_connection
+        return bool(adapted.run_async(_autocommit_by_thread) is True)
+
+
+async def _autocommit_by_thread(driver: Any) -> object:
+    return await driver._execute(getattr, driver._conn, "autocommit")  # noqa: SLF001

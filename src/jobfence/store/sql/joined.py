@@ -11,7 +11,7 @@ from jobfence.statemachine.errors import InvalidOption, RetryableError
 from jobfence.statemachine.policy import QueuePolicy
 from jobfence.store.dialects.rooms import room_for
 from jobfence.store.sql import joining
-from jobfence.store.sql.calls import Call
+from jobfence.store.sql.calls import Call, Mode
 from jobfence.store.sql.runner import Ready, prepare
 from jobfence.store.sql.tries import AGAIN, explained
 from jobfence.store.sql.tx import Settings, Tx
@@ -38,7 +38,7 @@ class JoinedRunner:
     def run(self, call: Call[T]) -> T:
         """Run a call; a refusal undoes it alone."""
         try:
-            self._begin()
+            self._begin(call.mode)
             return self._in_savepoint(call)
         except DBAPIError as error:
             room = self._settings.room
@@ -49,7 +49,7 @@ class JoinedRunner:
                 ) from error
             raise explained(room, error, self._connection.engine.url) from error
 
-    def _begin(self) -> None:
+    def _begin(self, mode: Mode) -> None:
         """Begin the caller's transaction if nothing did, and take its first lock."""
         connection, room = self._connection, self._settings.room
         if not connection.in_transaction():
@@ -59,7 +59,8 @@ class JoinedRunner:
                 "transaction", "an AUTOCOMMIT connection", "must be one that can commit"
             )
         # Also for reads: a later write on SQLite needs the lock from the start.
-        room.begin(connection, joined=True)
+        jobs = self._settings.schema.jobs
+        room.join(connection, jobs, reading=mode is Mode.READ)
 
     def _go_by(self, queues: Mapping[str, QueuePolicy] | None) -> None:
         """Go by new policies here at once, elsewhere when they are committed (C7)."""

@@ -183,6 +183,6 @@ def in_transaction(
 def begin(tx: Tx, mode: Mode) -> None:
     """Take the lock that a transaction of this mode starts with."""
     if mode is Mode.WRITE:
-        tx.room.begin(tx.connection, joined=False)
+        tx.room.begin(tx.connection)
     else:
         tx.room.begin_reading(tx.connection)
