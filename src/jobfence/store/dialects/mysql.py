@@ -41,8 +41,12 @@ _CATALOG = text(
 ).bindparams(bindparam("names", expanding=True))
 _PROBE_LENGTH = 32  # bytes; twice as many characters
 _STRICT = ("STRICT_TRANS_TABLES", "STRICT_ALL_TABLES", "TRADITIONAL")
-# The first releases with SKIP LOCKED.
-_OLDEST = {True: (10, 6), False: (8, 0, 1)}
+# By whether it is MariaDB: the first release with all that is needed, and what it
+# brought. MySQL had SKIP LOCKED from 8.0.1, and enforces CHECKs from 8.0.16.
+_OLDEST = {
+    True: ((10, 6), "SKIP LOCKED"),
+    False: ((8, 0, 17), "utf8mb4_0900_bin, the collation of names and keys"),
+}
 
 _BY_NUMBER = {
     Fault.RETRY: (1213, 1205, 1020, 3572),
@@ -60,7 +64,7 @@ _FAULTS = {number: fault for fault, all_ in _BY_NUMBER.items() for number in all
 
 
 class MySQLRoom(Room):
-    """MariaDB 10.6 or newer, MySQL 8.0 or newer."""
+    """MariaDB 10.6 or newer, MySQL 8.0.17 or newer."""
 
     ddl_rolls_back = False
     catalog = _CATALOG
@@ -130,14 +134,14 @@ class MySQLRoom(Room):
         return super().autocommit(connection) or bool(ask and ask())
 
     def check_server(self, connection: Connection) -> None:
-        """Refuse releases without SKIP LOCKED, and modes that cut values silently."""
+        """Refuse releases that lack what is needed, and modes that cut values."""
         dialect = connection.dialect
         found = tuple(getattr(dialect, "server_version_info", None) or ())
-        oldest = _OLDEST[is_mariadb(dialect)]
+        oldest, brought = _OLDEST[is_mariadb(dialect)]
         if found and found[: len(oldest)] < oldest:
             raise IncompatibleSchema(
                 f"this server is {'.'.join(map(str, found))}; jobfence needs "
-                f"{'.'.join(map(str, oldest))} or newer, which has SKIP LOCKED"
+                f"{'.'.join(map(str, oldest))} or newer, which has {brought}"
             )
         modes = str(connection.execute(_SETTINGS).scalar_one()).split(",")
         if not set(_STRICT) & set(modes):
