@@ -117,9 +117,7 @@ class JobApp(Enqueuing):
         except BaseException:
             self._forget(worker)
             raise
-        with self._lock:
-            if self._worker is None and worker.state is not State.STOPPED:
-                self._worker = worker  # another thread's close came just before
+        self._remember(worker)
         return worker
 
     @contextmanager
@@ -187,6 +185,12 @@ class JobApp(Enqueuing):
         with self._lock:
             if wake in self._wakes:
                 self._wakes.remove(wake)
+
+    def _remember(self, worker: Worker) -> None:
+        """Know a worker again that another thread's `close` forgot as it started."""
+        with self._lock:
+            if self._worker is None and worker.state is not State.STOPPED:
+                self._worker = worker
 
     def _forget(self, worker: Worker) -> None:
         """Forget a worker, unless it still runs: nobody could stop it any more."""
