@@ -18,6 +18,7 @@ class TestFileJobStore(JobStoreSuite):
         .without(
             Capability.IDEMPOTENCY,
             Capability.MAX_HANDOFFS,
+            Capability.OWNERSHIP,
             Capability.PAUSE,
             Capability.QUEUE_STATS,
             Capability.REQUEUE,

@@ -18,6 +18,7 @@ class Capability(StrEnum):
     COUNTER_ROWS = "counter_rows"
     IDEMPOTENCY = "idempotency"
     MAX_HANDOFFS = "max_handoffs"
+    OWNERSHIP = "ownership"
     PAUSE = "pause"
     QUEUE_STATS = "queue_stats"
     REQUEUE = "requeue"
@@ -36,6 +37,7 @@ _MEANINGS = {
     Capability.COUNTER_ROWS: "keeps a counter per key, which can drift (C9)",
     Capability.IDEMPOTENCY: "remembers idempotency keys for ever (E5)",
     Capability.MAX_HANDOFFS: "gives up after max_handoffs (M7b)",
+    Capability.OWNERSHIP: "lets one worker own the data alone (L2)",
     Capability.PAUSE: "pauses queues (R4)",
     Capability.QUEUE_STATS: "has figures per queue (R2)",
     Capability.REQUEUE: "runs an ended job again as a new one (R5)",

@@ -36,6 +36,8 @@ RULES_OF = {
     "pause_queue": "R4",
     "resume_queue": "R4",
     "prune_terminal": "R1",
+    "acquire_ownership": "L2",
+    "release_ownership": "L2",
 }
 
 # Where only some rules say what a column or a read must be, a failure names these.

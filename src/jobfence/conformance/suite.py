@@ -12,6 +12,7 @@ from jobfence.conformance.examples.lacking import Lacking
 from jobfence.conformance.examples.mending import Mending
 from jobfence.conformance.examples.operating import Operating
 from jobfence.conformance.examples.ordering import Ordering
+from jobfence.conformance.examples.owning import Owning
 from jobfence.conformance.examples.policies import Policies
 from jobfence.conformance.examples.racing import Racing
 from jobfence.conformance.examples.reading import Reading
@@ -34,6 +35,7 @@ class JobStoreSuite(
     Sharing,
     Reading,
     Waking,
+    Owning,
     Lacking,
     Joining,
     Settling,

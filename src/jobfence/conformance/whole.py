@@ -13,6 +13,7 @@ from jobfence.store import contract
 
 # Methods that a store can do without, by what is then declared missing.
 OF_CAPABILITY = {
+    Capability.OWNERSHIP: ("acquire_ownership", "release_ownership"),
     Capability.PAUSE: ("pause_queue", "resume_queue"),
     Capability.QUEUE_STATS: ("queue_stats",),
     Capability.REQUEUE: ("requeue",),
@@ -38,6 +39,7 @@ _PARTS = (
     contract.ConcurrencyStore,
     contract.ScheduleStore,
     contract.OperationsStore,
+    contract.OwnershipStore,
 )
 METHODS = tuple(
     name for part in _PARTS for name in vars(part) if not name.startswith("_")

@@ -316,7 +316,9 @@ class TransactionalStore(JobStore, Protocol):
 @runtime_checkable
 class OwnershipStore(Protocol):
     """
-    One row that says which worker owns the database alone (L2): a capability.
+    One row that says which worker owns the database alone (L2).
+
+    A store may do without: `Capability.OWNERSHIP` of the suite.
 
     Times are judged by the store's clock.
     """

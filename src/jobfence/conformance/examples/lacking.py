@@ -12,7 +12,7 @@ from jobfence.conformance.picture import differences, take
 from jobfence.conformance.whole import OF_CAPABILITY
 from jobfence.statemachine.errors import InvalidOption, UnsupportedCapability
 from jobfence.statemachine.options import JobRequest
-from jobfence.store.contract import JobStore
+from jobfence.store.contract import JobStore, OwnershipStore
 
 ENQUEUES: dict[str, Callable[[JobStore], list[str]]] = {
     "enqueue": lambda store: [store.enqueue("mail", idempotency_key="i")],
@@ -57,7 +57,7 @@ class Lacking(SuiteBase):
     def test_a_call_does_what_it_says_or_is_refused(
         self, bench: Bench, capability: Capability
     ) -> None:
-        """Rules K1, R1, R2, R4, R5 and T3: no method is there for the look of it."""
+        """Rules K1, L2, R1, R2, R4, R5 and T3: no method is there for the look of it."""
         store = bench.open()
         for method in OF_CAPABILITY[capability]:
             if not callable(getattr(store, method, None)):
@@ -69,13 +69,19 @@ class Lacking(SuiteBase):
         if not refused(store, lambda: done.append(does(store, ended))):
             assert done == [True], f"{capability} is neither done nor refused"
 
-    def test_a_transaction_is_joined_or_refused(self, bench: Bench) -> None:
+    def test_a_transaction_is_entered_or_refused(self, bench: Bench) -> None:
         """Rule T1: a store that joins nothing must not pretend to."""
         store = cast("Any", bench.open())
         missing = Capability.AMBIENT_TRANSACTIONS not in self.capabilities
         if missing and callable(getattr(store, "within", None)):
             with pytest.raises((UnsupportedCapability, InvalidOption, TypeError)):
                 store.within(object())
+
+
+def _owns(store: JobStore, _ended: str) -> bool:
+    row = cast("OwnershipStore", store)
+    taken = row.acquire_ownership("w1", ttl_ms=5)
+    return taken and not row.acquire_ownership("w2", ttl_ms=5)
 
 
 def _pauses(store: JobStore, _ended: str) -> bool:
@@ -112,6 +118,7 @@ def _prunes(store: JobStore, ended: str) -> bool:
 
 
 DOES: dict[Capability, Callable[[JobStore, str], bool]] = {
+    Capability.OWNERSHIP: _owns,
     Capability.PAUSE: _pauses,
     Capability.QUEUE_STATS: _has_figures,
     Capability.REQUEUE: _requeues,
