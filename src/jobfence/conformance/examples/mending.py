@@ -1,9 +1,15 @@
 """Rule C9: counters that are wrong or missing are found, and mended."""
 
+from typing import Any
+
+import pytest
+
 from jobfence.conformance.base import SuiteBase
 from jobfence.conformance.bench import Bench, held
 from jobfence.conformance.capabilities import Capability, requires
 from jobfence.conformance.examples.caps import keyed
+from jobfence.statemachine.options import JobRequest
+from jobfence.statemachine.policy import QueuePolicy
 from jobfence.statemachine.table import Trigger
 from jobfence.statemachine.values import Repair, Settlement
 
@@ -37,6 +43,24 @@ class Mending(SuiteBase):
         report = store.reconcile_active_concurrency()
         assert report.repairs == (Repair("k", 0, 1),)
         assert door.counters()["k"] == (3, 1)
+
+    @requires(Capability.COUNTER_ROWS)
+    @pytest.mark.parametrize("derived", [False, True])
+    def test_an_enqueue_after_a_lost_counter_counts_what_runs(
+        self,
+        bench: Bench,
+        derived: bool,  # noqa: FBT001
+    ) -> None:
+        """Rules C5 and C4: the counter that it makes is right, and no cap exceeded."""
+        queues = {"default": QueuePolicy(max_concurrent=2)} if derived else None
+        given: dict[str, Any] = {"concurrency_key": "k", "max_concurrency": 2}
+        given, key = ({}, "queue:default") if derived else (given, "k")
+        store, door = bench.open(queues=queues), bench.backdoor
+        held(store, store.enqueue("mail", **given))
+        door.drop_counter(key)
+        store.enqueue_many([JobRequest("mail", [n], **given) for n in range(2)])
+        assert door.counters()[key] == (2, 1)
+        assert len(store.claim(5)) == 1
 
     @requires(Capability.COUNTER_ROWS)
     def test_a_report_lists_ten_repairs(self, bench: Bench) -> None:

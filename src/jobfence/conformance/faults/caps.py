@@ -214,6 +214,17 @@ class MissingCounterIgnored(Faulty):
         return report
 
 
+@fault("C5", "examples", "an enqueue makes a lost counter again at zero")
+class LostCounterFromZero(Faulty):
+    def enqueue_many(self, requests: Any) -> list[str]:
+        there = set(self.data.tables.counters)
+        ids = super().enqueue_many(requests)
+        for key in set(self.data.tables.counters) - there:
+            cap = self.data.tables.counters[key].max_concurrency
+            self.data.edit_counter(key, max_concurrency=cap, active=0)
+        return ids
+
+
 @fault("C2", "examples", "a queue's cap goes before an explicit pair")
 class QueueCapWins(Faulty):
     def enqueue(self, *args: Any, **options: Any) -> str:

@@ -15,7 +15,6 @@ from jobfence.statemachine.states import JobStatus
 from jobfence.statemachine.table import TABLE
 from jobfence.store.memory.base import StoreBase
 from jobfence.store.memory.rows import (
-    CounterRow,
     IdempotencyRow,
     JobRow,
     read_job,
@@ -123,8 +122,8 @@ class Enqueues(StoreBase):
             origin_id=origin_id,
         )
         transaction.tables.jobs[row.id] = row
-        if key is not None and cap is not None:
-            transaction.tables.counters.setdefault(key, CounterRow(key, cap, 0))
+        if key is not None and cap is not None and transaction.counter(row) is None:
+            transaction.make_counter(key, cap)
         return row.id
 
     def _fresh_id(self, transaction: Transaction) -> str:

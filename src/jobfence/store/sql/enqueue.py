@@ -15,6 +15,7 @@ from jobfence.statemachine.options import Prepared
 from jobfence.statemachine.policy import Concurrency, is_derived, resolve_concurrency
 from jobfence.statemachine.states import JobStatus
 from jobfence.store.sql import locks, writes
+from jobfence.store.sql.caps import held_count, make
 from jobfence.store.sql.rows import Row
 from jobfence.store.sql.statements import counters, jobs, others
 from jobfence.store.sql.tx import Tx
@@ -279,7 +280,10 @@ def _register(tx: Tx, caps: dict[str, int], *, given: bool) -> None:
         for key, cap in found.items():
             _check_same(key, cap, caps[key])
     for key in sorted(set(caps) - set(found)):
-        writes.make_counter(tx, key, caps[key])
+        if held_count(tx, key):  # it was lost, and its jobs still hold slots (C5)
+            make(tx, key, caps[key])
+        else:
+            writes.make_counter(tx, key, caps[key])
         if given and not is_derived(key):
             _check_made(tx, key, caps[key])
 
