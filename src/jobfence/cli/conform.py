@@ -22,7 +22,7 @@ def register(commands: Commands) -> None:
         "--adapter",
         required=True,
         metavar="MODULE:NAME",
-        help="a JobStoreSuite, or a function like its open_store",
+        help="a JobStoreSuite, a class with open_store, or a function like it",
     )
     parser.add_argument(
         "--report",

@@ -49,7 +49,9 @@ class SuiteBase:
         Open a store (or an async one) that reads this clock.
 
         The same namespace again is the same data: reopened, or seen by a second
-        instance. `max_handoffs` is given only where the rules M7b and L5 are tested.
+        instance. `max_handoffs` is given by the look at whether the store is
+        finished, by the sequences, and where M7b is tested; a store that
+        declares `Capability.MAX_HANDOFFS` missing need not take it.
         """
         raise NotImplementedError(f"{type(self).__name__} does not say open_store")
 
