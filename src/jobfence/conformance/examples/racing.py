@@ -130,8 +130,8 @@ class Racing(SuiteBase):
     def test_each_expired_job_is_recovered_once_at_once(self, bench: Bench) -> None:
         """Rules L4, M8: any number may recover; the handoff read is the one ended."""
         stores = bench.open(), bench.open()
-        pair = {"concurrency_key": "k", "max_concurrency": JOBS}
-        ids = stores[0].enqueue_many(JobRequest("mail", **pair) for _ in range(JOBS))
+        request = JobRequest("mail", concurrency_key="k", max_concurrency=JOBS)
+        ids = stores[0].enqueue_many([request] * JOBS)
         assert len(stores[0].claim(JOBS)) == JOBS
         bench.clock.advance(LEASE_MS)
         found = [job.id for jobs in race(stores, recover_all) for job in jobs]
