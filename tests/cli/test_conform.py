@@ -15,8 +15,7 @@ from hypothesis import settings
 from jobfence import Ack, AckResult, MemoryJobStore
 from jobfence.conformance import Model
 
-def good(namespace, **settings):
-    return MemoryJobStore(**settings)
+good = Model().open_store
 
 class Unfenced(MemoryJobStore):
     def complete(self, job_id, handoff_id):
