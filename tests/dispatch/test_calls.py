@@ -311,5 +311,139 @@ def test_a_loop_whose_thread_cannot_be_started_leaves_no_coroutine_behind(
         coroutine.send(None)
 
 
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
+def test_what_a_task_of_a_job_raises_fails_that_job_alone(
+    world: World, error: type[BaseException]
+) -> None:
+    waiting: list[asyncio.Event] = []
+
+    async def sub() -> None:
+        raise error
+
+    @world.app.job("other", max_retries=0)
+    async def other() -> None:
+        waiting.append(asyncio.Event())
+        await waiting[0].wait()
+
+    @world.app.job("gathers", max_retries=0)
+    async def gathers() -> None:
+        await asyncio.gather(sub())
+
+    @world.app.job("forgets", max_retries=0)
+    async def forgets() -> None:
+        task = asyncio.create_task(sub())
+        await asyncio.wait([task])
+        task.exception()
+
+    @world.app.job("last", max_retries=0)
+    async def last() -> None:
+        waiting[0].set()
+
+    with world.running() as worker:
+        names = [other, gathers, forgets, last]
+        ids = [world.app.enqueue(each) for each in names]
+        idle(worker)
+    assert [world.status(each) for each in ids] == [
+        JobStatus.COMPLETED,
+        JobStatus.FAILED,
+        JobStatus.COMPLETED,
+        JobStatus.COMPLETED,
+    ]
+    assert error.__name__ in str(world.job(ids[1]).last_error)
+    assert world.seen.stages() == []
+
+
+def test_a_job_that_stops_its_loop_stops_nothing(world: World) -> None:
+    @world.app.job("n")
+    async def n() -> None:
+        asyncio.get_running_loop().stop()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    assert ended(world).status is JobStatus.COMPLETED
+    assert world.seen.stages() == []
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_lost_loop_ends_its_tasks_and_the_next_task_has_a_new_one() -> None:
+    tasks = TaskLoop("test")
+    begun, cancelled, ran = threading.Event(), threading.Event(), threading.Event()
+    loops: list[asyncio.AbstractEventLoop] = []
+
+    async def waits() -> None:
+        loops.append(asyncio.get_running_loop())
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.set()
+
+    async def runs() -> None:
+        loops.append(asyncio.get_running_loop())
+        ran.set()
+
+    tasks.submit(waits())
+    reached(begun)
+    thread = tasks._thread  # noqa: SLF001
+    assert thread is not None
+
+    def lose() -> None:
+        thread.loop.set_exception_handler(refuse)
+        raise SystemExit
+
+    def refuse(*_args: object) -> None:
+        raise KeyboardInterrupt
+
+    thread.loop.call_soon_threadsafe(lose)
+    reached(cancelled)
+    thread.join(PATIENCE_S)
+    tasks.submit(runs())
+    reached(ran)
+    assert loops[0].is_closed()
+    assert loops[1] is not loops[0]
+    tasks.close()
+    assert loops[1].is_closed()
+
+
+def test_a_lost_loop_can_be_closed() -> None:
+    tasks = TaskLoop("test")
+    ran = threading.Event()
+
+    async def runs() -> None:
+        ran.set()
+
+    tasks.submit(runs())
+    reached(ran)
+    thread = tasks._thread  # noqa: SLF001
+    assert thread is not None
+    thread.end()
+    thread.join(PATIENCE_S)
+    assert thread.loop.is_closed()
+    tasks.close()
+
+
+def test_a_loop_that_cannot_be_made_is_an_error_of_the_task_that_needs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse() -> asyncio.AbstractEventLoop:
+        raise OSError(24, "Too many open files")
+
+    ran = threading.Event()
+
+    async def job() -> None:
+        ran.set()
+
+    tasks, coroutine = TaskLoop("test"), job()
+    with monkeypatch.context() as patch:
+        patch.setattr(asyncio, "new_event_loop", refuse)
+        with pytest.raises(OSError, match="Too many open files"):
+            tasks.submit(coroutine)
+    with pytest.raises(RuntimeError, match="cannot reuse"):
+        coroutine.send(None)
+    tasks.submit(job())  # with a descriptor again
+    reached(ran)
+    tasks.close()
+
+
 def test_a_loop_that_was_never_started_can_be_closed() -> None:
     TaskLoop("test").close()
