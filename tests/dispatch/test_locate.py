@@ -1,5 +1,6 @@
 """Naming a function for another process, and the child's way to die."""
 
+import functools
 import os
 import sys
 import types
@@ -19,6 +20,15 @@ class Group:
 
     @staticmethod
     def method() -> None: ...
+
+    @classmethod
+    def name(cls) -> str:
+        return cls.__name__
+
+    def bound(self) -> None: ...
+
+
+class Subgroup(Group): ...
 
 
 def as_main(function: object, **attributes: object) -> types.ModuleType:
@@ -42,6 +52,25 @@ def test_a_function_is_found_by_its_module_and_name() -> None:
     assert where == Reference("tests.dispatch.jobs", None, "tell")
     assert locate(where) is jobs.tell
     assert locate(reference(Group.method)) is Group.method
+
+
+@pytest.mark.parametrize("group", [Group, Subgroup])
+def test_a_class_method_is_found_in_the_class_it_is_bound_to(
+    group: type[Group],
+) -> None:
+    assert locate(reference(group.name))() == group.__name__
+
+
+def test_a_method_bound_to_an_object_cannot_be_found() -> None:
+    method = Group().bound
+
+    @functools.wraps(method)
+    def wrapper() -> None: ...
+
+    for function in (method, wrapper):
+        with pytest.raises(InvalidOption, match="needs a function that its module"):
+            reference(function)
+    assert locate(reference(Group.bound)) is Group.bound
 
 
 def test_a_program_started_with_m_is_found_by_its_module(

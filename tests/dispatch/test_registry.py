@@ -134,5 +134,7 @@ def test_a_process_job_must_be_a_function_that_its_module_names() -> None:
 
     with pytest.raises(InvalidOption, match="execution_mode"):
         registry.job("local", execution_mode="process")(local)
+    with pytest.raises(InvalidOption, match="execution_mode"):
+        registry.job("bound", execution_mode="process")(AsyncObject().__call__)
     assert registry.names == ()
     registry.job("send", execution_mode="process")(send)

@@ -1,6 +1,7 @@
 """Naming a function so that another process can import it."""
 
 import importlib
+import inspect
 import runpy
 import sys
 
@@ -25,8 +26,7 @@ class Reference:
 
 def reference(function: Callable[..., object]) -> Reference:
     """Return where to find a function; `InvalidOption` if no import leads to it."""
-    qualname = getattr(function, "__qualname__", None)
-    module = getattr(function, "__module__", None)
+    module, qualname = _names(function)
     if not isinstance(qualname, str) or not isinstance(module, str) or "<" in qualname:
         raise InvalidOption(
             "execution_mode",
@@ -47,6 +47,27 @@ def reference(function: Callable[..., object]) -> Reference:
             f"needs a function in a file, and {qualname} was typed in",
         )
     return Reference(None, str(Path(path).resolve()), qualname)
+
+
+def _names(function: Callable[..., object]) -> tuple[object, object]:
+    """
+    Return what a function says of its module and name; None if that is another's.
+
+    A method bound to an object, or a wrapper of one, goes by the name of the plain
+    function, which takes the first argument for the object. One bound to a class is
+    found in that class, which may only inherit it.
+    """
+    bound = inspect.unwrap(function, stop=inspect.ismethod)
+    if inspect.ismethod(bound):
+        owner = bound.__self__
+        if not isinstance(owner, type):
+            return None, None
+        if bound is function:
+            return owner.__module__, f"{owner.__qualname__}.{bound.__name__}"
+    return (
+        getattr(function, "__module__", None),
+        getattr(function, "__qualname__", None),
+    )
 
 
 def locate(where: Reference) -> Callable[..., object]:
