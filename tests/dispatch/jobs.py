@@ -83,3 +83,29 @@ def linger(path: str) -> None:
     """Return, and leave a thread that keeps the process alive."""
     threading.Thread(target=time.sleep, args=(FOREVER_S,)).start()
     write(path, str(os.getpid()))
+
+
+@app.job("lose output", execution_mode="process", max_retries=0)
+def lose_output(how: str) -> None:
+    """Print, and see to it that what was printed can go nowhere."""
+    sys.stdout.write("a job may print")
+    if how == "full":
+        os.dup2(os.open("/dev/full", os.O_WRONLY), 1)
+    elif how == "broken":
+        reader, writer = os.pipe()
+        os.dup2(writer, 1)
+        os.close(reader)
+        os.close(writer)
+    elif how == "gone":
+        os.close(1)
+    elif how == "closed":
+        sys.stdout.close()
+    else:
+        sys.stdout = None
+
+
+@app.job("complain", execution_mode="process", max_retries=0)
+def complain() -> None:
+    for number in (1, 2):
+        os.write(number, b"to nobody")
+    subprocess.run(["/bin/sh", "-c", "echo to nobody >&2"], check=True)

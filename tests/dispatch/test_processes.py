@@ -106,6 +106,61 @@ def test_a_crash_fails_the_job_and_names_the_exit_code(world: World) -> None:
     assert "ended without an answer, with exit code 7" in error_of(world, "crash")
 
 
+@pytest.mark.parametrize(
+    "how",
+    [
+        pytest.param(
+            "full",
+            marks=pytest.mark.skipif(
+                not Path("/dev/full").exists(), reason="there is no full device"
+            ),
+        ),
+        "broken",
+        "gone",
+        "closed",
+        "none",
+    ],
+)
+def test_a_job_that_returned_is_complete_whatever_comes_of_its_output(
+    world: World, how: str
+) -> None:
+    job_id = world.app.enqueue("lose output", how)
+    with world.running() as worker:
+        idle(worker)
+    assert (world.status(job_id), world.job(job_id).last_error) == (
+        JobStatus.COMPLETED,
+        None,
+    )
+
+
+def test_a_worker_without_standard_error_runs_processes(tmp_path: Path) -> None:
+    parent = tmp_path / "parent.py"
+    parent.write_text(
+        textwrap.dedent(
+            """
+            from tests.dispatch.jobs import app
+            job_id = app.enqueue("complain")
+            with app.running() as worker:
+                worker.wait_idle()
+            job = app.store.get(job_id)
+            print(job.status.value, job.last_error)
+            """
+        ),
+        encoding="utf-8",
+    )
+    root = str(Path(__file__).parents[2])
+    paths = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
+    told = subprocess.run(
+        ["/bin/sh", "-c", 'exec "$@" 2>&-', "sh", sys.executable, str(parent)],
+        env={**os.environ, "PYTHONPATH": paths},
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+    assert told.stdout == "completed None\n"
+
+
 def test_a_coroutine_that_nobody_would_await_fails_the_job(world: World) -> None:
     assert "returned an awaitable" in error_of(world, "coroutine")
 

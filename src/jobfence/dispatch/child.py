@@ -1,6 +1,7 @@
 """The other side of `processes`: one job in a process of its own."""
 
 import asyncio
+import contextlib
 import inspect
 import json
 import os
@@ -47,6 +48,7 @@ class Answer(TypedDict):
 
 def main(request: Request) -> None:
     """Run the job of a request, and answer in one line."""
+    _open_standard_error()
     # The job may read its input and print: neither may touch what we talk over.
     lifeline, answers = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -55,9 +57,21 @@ def main(request: Request) -> None:
     os.dup2(2, 1)
     threading.Thread(target=_die_with_parent, args=(lifeline,), daemon=True).start()
     answer = perform(request)
-    sys.stdout.flush()
     with os.fdopen(answers, "wb") as stream:
         stream.write(json.dumps(answer).encode() + b"\n")
+    # Last, and whatever comes of it: a full disk, a closed pipe or a stdout that the
+    # job took away does not undo what the job did.
+    with contextlib.suppress(Exception):
+        sys.stdout.flush()
+
+
+def _open_standard_error() -> None:
+    """Without one, as a worker may be, its number would go to what we talk over."""
+    try:
+        os.fstat(2)
+    except OSError:
+        # Input and output are open, so this is the lowest free number: 2.
+        os.set_inheritable(os.open(os.devnull, os.O_WRONLY), True)  # noqa: FBT003
 
 
 def perform(request: Request) -> Answer:
