@@ -166,6 +166,47 @@ def test_D6_after_the_grace_the_jobs_of_threads_go_back(programs: Programs) -> N
     assert programs.status(job_id) == (JobStatus.QUEUED, 0, 1)
 
 
+def test_D6_signals_that_the_application_handles_itself_stop_nothing(
+    programs: Programs,
+) -> None:
+    program = programs.start()
+    job_id = programs.store.enqueue("held")
+    program.wait("held")
+    for number in (signal.SIGUSR1, signal.SIGHUP):
+        program.signal(number)
+        program.wait(f"noted {int(number)}")
+    other = programs.store.enqueue("quick", [1])
+    program.wait("ran 1")
+    program.let_go()
+    for each in (job_id, other):
+        until_status(programs, each, JobStatus.COMPLETED)
+        assert programs.status(each) == (JobStatus.COMPLETED, 0, 1)
+    program.signal(signal.SIGTERM)
+    assert program.ended() == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_D6_a_signal_to_a_process_that_a_job_forked_ends_that_alone(
+    programs: Programs, number: int
+) -> None:
+    program = programs.start()
+    held = programs.store.enqueue("held")
+    program.wait("held")
+    # The application's own handler stays in the child, and is called there.
+    job_id = programs.store.enqueue("end a child", [[number, signal.SIGTERM]])
+    program.wait("child")
+    program.let_go()
+    program.wait(f"child ended {-signal.SIGTERM}")
+    other = programs.store.enqueue("quick", [1])
+    program.wait("ran 1")
+    for each in (held, job_id, other):
+        until_status(programs, each, JobStatus.COMPLETED)
+        assert programs.status(each) == (JobStatus.COMPLETED, 0, 1)
+    program.signal(signal.SIGTERM)
+    assert program.ended() == 0
+
+
 def test_a_killed_worker_s_job_is_recovered_by_another(programs: Programs) -> None:
     first = programs.start(lease_ms=300)
     job_id = programs.store.enqueue("held", max_retries=0)

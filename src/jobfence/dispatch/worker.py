@@ -260,14 +260,15 @@ class Worker:
                 failure.append(error)
                 bell.ring()
 
-        signals = 0
+        heeded = 0
         while self._state is not State.STOPPED and not failure:
-            if not bell.sleep():
+            if heeded == bell.signals:
+                bell.sleep()
                 continue
-            signals += 1
-            if signals == 1:
+            heeded += 1
+            if heeded == 1:
                 threading.Thread(target=stop, name="jobfence-stop", daemon=True).start()
-            elif signals <= PATIENCE:
+            elif heeded <= PATIENCE:
                 self.request_stop(0.0, process_exits=process_exits)
             else:
                 raise KeyboardInterrupt
