@@ -115,6 +115,7 @@ class Edges(SuiteBase):
         for text, owner in zip(texts, owners, strict=True):
             assert owner.previous_job_id is None
             job = store.scheduled_job(text).current
+            assert job is not None
             assert job == there(store, owner.job_id)
             assert job.schedule_key == text
 

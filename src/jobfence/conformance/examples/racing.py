@@ -6,9 +6,10 @@ run; each has many calls, so that a store without atomicity hardly ever gets thr
 """
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from operator import methodcaller
+from typing import Any
 
 import pytest
 
@@ -153,8 +154,8 @@ class Racing(SuiteBase):
             job_id = stores[0].enqueue("mail", concurrency_key="k", max_concurrency=9)
             handoff_id = held(stores[0], job_id).handoff_id
             bench.clock.advance(LEASE_MS)
-            works = methodcaller("complete", job_id, handoff_id), recover_all
-            answers = race(stores, *works[:: 1 - 2 * (number % 2)])
+            complete = methodcaller("complete", job_id, handoff_id)
+            answers = race(stores, *_in_turn(number, complete, recover_all))
             acks = [each for each in answers if isinstance(each, Ack)]
             completed = sum(ack.accepted for ack in acks)
             recovered = sum(len(each) for each in answers if isinstance(each, list))
@@ -175,8 +176,8 @@ class Racing(SuiteBase):
         stores = bench.open(), bench.open()
         for number in range(ROUNDS):
             job_id = stores[0].enqueue("mail")
-            works = methodcaller("cancel", job_id), methodcaller("claim", 1)
-            answers = race(stores, *works[:: 1 - 2 * (number % 2)])
+            cancel, claim = methodcaller("cancel", job_id), methodcaller("claim", 1)
+            answers = race(stores, *_in_turn(number, cancel, claim))
             claimed = sum(len(each) for each in answers if isinstance(each, list))
             cancelled = sum(
                 each.outcome is CancelOutcome.CANCELLED
@@ -221,6 +222,13 @@ def _claimed(stores: Sequence[JobStore], verb: str) -> list[Handoff]:
     """Have all claim at once, then one alone what they left to each other."""
     claim = partial(claim_all, verb=verb)
     return [each for taken in race(stores, claim) for each in taken] + claim(stores[0])
+
+
+def _in_turn(
+    number: int, *works: Callable[[JobStore], object]
+) -> tuple[Callable[[JobStore], object], ...]:
+    """Let another work begin, on the other instance, in every second round."""
+    return works if number % 2 else works[::-1]
 
 
 def recover_all(store: JobStore) -> list[Job]:

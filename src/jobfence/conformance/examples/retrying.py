@@ -82,6 +82,7 @@ class Retrying(SuiteBase):
         handoff_id = held(store, job_id).handoff_id
         bench.clock.advance(LEASE_MS)
         job = WAYS[way](store, job_id, handoff_id)
+        assert job is not None
         assert job == there(store, job_id)
         assert (job.status, job.attempts) == (JobStatus.QUEUED, 1)
         expected = min(bench.clock.now_ms() + wait_ms, LAST_MS)
