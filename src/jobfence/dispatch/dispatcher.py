@@ -148,20 +148,19 @@ class Dispatcher:
         self._acks.stored(pairs, acks)
         self._take(handoffs)
         if want:
-            self._look_again(pairs, want - len(handoffs), upcoming, woken=woken)
+            again = bool(pairs or handoffs)
+            self._look_again(upcoming, again=again, woken=woken)
 
-    def _look_again(
-        self, pairs: Sequence[Pair], left: int, upcoming: Job | None, *, woken: bool
-    ) -> None:
+    def _look_again(self, upcoming: Job | None, *, again: bool, woken: bool) -> None:
         """
         Say when to look next.
 
-        Only a look of its own that took all there was may be the last before a sleep:
-        after acknowledgements the store may have left jobs of counters that were just
-        freed to a second claim (C4), and the next due job was not asked for.
+        Only a look of its own that found nothing may be the last before a sleep: after
+        acknowledgements the next due job was not asked for, and with what it hands off
+        the store may leave jobs of counters that others hold to the next claim (C4).
         """
         now = self._monotonic()
-        if pairs or left == 0:
+        if again:
             self._look_at = now
             return
         self._look_at = now + self._timer.arm(upcoming, woken=woken) / 1000

@@ -43,6 +43,14 @@ def disk_full(world: World) -> Exception:
     return errors[world.name]()
 
 
+# For `one_connection`: how to wait for no lock for long.
+LOCK_TIMEOUT = {
+    "sqlite": "PRAGMA busy_timeout = 1",
+    "postgresql": "SET lock_timeout = '10ms'",
+    "mariadb": "SET innodb_lock_wait_timeout = 1",
+}
+
+
 @contextmanager
 def one_connection(world: World, *setup: str) -> Iterator[Engine]:
     """Lend an engine that has a single connection, set up with these statements."""

@@ -1,10 +1,27 @@
-"""Rule C4: counters that others hold are passed over first, then waited for."""
+"""Rule C4: what needs a counter that others hold keeps nothing else back."""
+
+import logging
+import time
+
+import pytest
 
 from sqlalchemy import Connection, select
 
-from jobfence.statemachine.values import AckResult, Settlement
+from jobfence.statemachine.errors import StoreUnavailable
+from jobfence.statemachine.policy import QueuePolicy
+from jobfence.statemachine.values import AckResult, Handoff, Settlement
+from jobfence.store import SqlJobStore
+from jobfence.store.dialects.base import Room
 from tests.store.sql.bench import World, only
-from tests.store.sql.faults import one_connection
+from tests.store.sql.faults import (
+    LOCK_TIMEOUT,
+    committing,
+    current_session,
+    disk_full,
+    lost_after_commit,
+    one_connection,
+    raising,
+)
 from tests.store.sql.waiting import PATIENCE_S, beside, session_id, until_waiting
 
 
@@ -15,10 +32,11 @@ def hold(world: World, connection: Connection, key: str) -> None:
 
 
 @only("postgresql", "mariadb")
-def test_C4_a_settle_leaves_jobs_of_a_busy_counter_to_a_second_transaction(
-    world: World,
-) -> None:
-    with one_connection(world) as engine, world.database.engine.connect() as other:
+def test_C4_a_settle_hands_off_at_once_what_needs_no_busy_counter(world: World) -> None:
+    with (
+        one_connection(world, LOCK_TIMEOUT[world.name]) as engine,
+        world.database.engine.connect() as other,
+    ):
         store = world.store(engine)
         store.enqueue("mine", concurrency_key="a", max_concurrency=1)
         (mine,) = store.claim()
@@ -27,24 +45,114 @@ def test_C4_a_settle_leaves_jobs_of_a_busy_counter_to_a_second_transaction(
             store.enqueue("next", concurrency_key="c", max_concurrency=5),
             store.enqueue("plain"),
         ]
+        hold(world, other, "b")
+        # To wait would keep these handoffs from the worker that has to renew them.
+        acks, handoffs = store.settle([Settlement.complete(mine)], claim=5)
+        assert [ack.result for ack in acks] == [AckResult.ACCEPTED]
+        assert [each.job.id for each in handoffs] == [ids[1], ids[2]]
+        assert world.statuses()[ids[0]] == "queued"
+        other.rollback()
+        # The next call waits for what was left, and gets it.
+        assert [each.job.id for each in store.claim(5)] == [ids[0]]
+    assert world.counters() == {"a": (1, 0), "b": (5, 1), "c": (5, 1)}
+
+
+@only("postgresql", "mariadb")
+def test_C4_a_settle_that_could_claim_nothing_else_waits_for_a_busy_counter(
+    world: World,
+) -> None:
+    with one_connection(world) as engine, world.database.engine.connect() as other:
+        store = world.store(engine)
+        store.enqueue("mine", concurrency_key="a", max_concurrency=1)
+        (mine,) = store.claim()
+        left = store.enqueue("next", concurrency_key="b", max_concurrency=5)
         with engine.connect() as connection:
             session = session_id(world, connection)
         hold(world, other, "b")
         with beside(
             lambda: store.settle([Settlement.complete(mine)], claim=5)
         ) as settling:
-            # It holds the counter of what it acknowledged: of the others it takes only
-            # those that are free, and commits, before it waits for the rest.
             until_waiting(world, session)
-            seen = world.statuses()
-            assert seen[mine.job.id] == "completed"
-            assert seen[ids[0]] == "queued"
-            assert seen[ids[1]] == seen[ids[2]] == "handed_off"
+            # Its counter is free before others are waited for.
+            assert world.statuses()[mine.job.id] == "completed"
             other.rollback()
             acks, handoffs = settling.result(PATIENCE_S)
     assert [ack.result for ack in acks] == [AckResult.ACCEPTED]
-    assert [each.job.id for each in handoffs] == [ids[1], ids[2], ids[0]]
-    assert world.counters() == {"a": (1, 0), "b": (5, 1), "c": (5, 1)}
+    assert [each.job.id for each in handoffs] == [left]
+
+
+@only("postgresql", "mariadb")
+def test_T2_answers_to_acknowledgements_outlive_a_claim_that_fails_after_them(
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    monkeypatch.setattr(Room, "tries", 2)
+    with (
+        one_connection(world, LOCK_TIMEOUT[world.name]) as engine,
+        world.database.engine.connect() as other,
+        caplog.at_level(logging.WARNING, logger="jobfence"),
+    ):
+        store = world.store(engine, lease_ms=None)
+        store.enqueue("mine", concurrency_key="a", max_concurrency=1)
+        (mine,) = store.claim()
+        left = store.enqueue("next", concurrency_key="b", max_concurrency=5)
+        hold(world, other, "b")
+        acks, handoffs = store.settle([Settlement.complete(mine)], claim=5)
+        assert [ack.result for ack in acks] == [AckResult.ACCEPTED]
+        assert handoffs == []
+        assert world.statuses() == {mine.job.id: "completed", left: "queued"}
+        other.rollback()
+        assert [each.job.id for each in store.claim(5)] == [left]
+    (record,) = caplog.records
+    assert "acknowledgements were stored" in record.getMessage()
+
+
+CAPPED = {"b": QueuePolicy(max_concurrent=5)}
+
+
+@only("postgresql", "mariadb")
+def test_T2_answers_outlive_a_commit_that_fails_in_the_claim_after_them(
+    world: World,
+) -> None:
+    with committing(world) as database:
+        store = world.store(database.engine, queues=CAPPED)
+        mine, left = mine_and_one_without_a_counter(world, store)
+        database.next(lambda _, commit: commit())
+        database.next(raising(disk_full(world)))
+        acks, handoffs = store.settle([Settlement.complete(mine)], claim=5)
+        assert [ack.result for ack in acks] == [AckResult.ACCEPTED]
+        assert handoffs == []
+        assert world.statuses() == {mine.job.id: "completed", left: "queued"}
+        assert [each.job.id for each in store.claim(5)] == [left]
+
+
+@only("postgresql", "mariadb")
+def test_F74_a_claim_in_doubt_after_acknowledgements_says_so(world: World) -> None:
+    with committing(world) as database:
+        store = world.store(database.engine, queues=CAPPED)
+        mine, left = mine_and_one_without_a_counter(world, store)
+        session = current_session(world, database.engine)
+        database.next(lambda _, commit: commit())
+        database.next(lost_after_commit(world, session))
+        with pytest.raises(StoreUnavailable) as failure:
+            store.settle([Settlement.complete(mine)], claim=5, worker_id="w")
+        assert failure.value.in_doubt
+        # Both can be found out: nothing is lost but the answer.
+        acks, _ = store.settle([Settlement.complete(mine)])
+        assert [ack.result for ack in acks] == [AckResult.REPEATED]
+        held = store.handoffs_for_worker("w")
+        assert [each.job.id for each in held] == [left]
+
+
+def mine_and_one_without_a_counter(
+    world: World, store: SqlJobStore
+) -> tuple[Handoff, str]:
+    """Hold a job of a key, and store another whose queue has no counter yet."""
+    store.enqueue("mine", concurrency_key="a", max_concurrency=1)
+    (mine,) = store.claim()
+    return mine, world.store().enqueue("next", queue="b")
 
 
 def test_C9_a_counter_without_any_job_is_no_repair(world: World) -> None:

@@ -15,6 +15,7 @@ from jobfence.statemachine.values import AckResult, Settlement
 from jobfence.store.dialects.engines import make_engine
 from tests.store.sql.bench import World, only
 from tests.store.sql.faults import (
+    LOCK_TIMEOUT,
     Fault,
     asked_to_retry,
     committing,
@@ -138,13 +139,6 @@ def test_T2_a_deadlock_in_an_own_transaction_is_run_again(
 def only_session(world: World, engine: Engine) -> int:
     with engine.connect() as connection:
         return session_id(world, connection)
-
-
-LOCK_TIMEOUT = {
-    "sqlite": "PRAGMA busy_timeout = 1",
-    "postgresql": "SET lock_timeout = '10ms'",
-    "mariadb": "SET innodb_lock_wait_timeout = 1",
-}
 
 
 def test_T2_a_lock_that_is_not_had_in_time_is_asked_for_again(

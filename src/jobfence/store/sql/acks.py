@@ -33,19 +33,15 @@ def check(ack: Settlement) -> Settlement:
     return checked
 
 
-def acknowledge(tx: Tx, acks: Sequence[Settlement]) -> tuple[list[Ack], bool]:
-    """
-    Make these changes in the order given; a stale one affects only itself (T5).
-
-    The second value says whether the transaction now holds counters.
-    """
+def acknowledge(tx: Tx, acks: Sequence[Settlement]) -> list[Ack]:
+    """Make these changes in the order given; a stale one affects only itself (T5)."""
     rows = locks.job_rows(tx, [ack.job_id for ack in acks])
     effects = Effects()
     answers: list[Ack] = []
     for transition, group in _groups(tx, rows, acks):
         answers += _acknowledge(tx, rows, transition, group, effects)
     effects.apply(tx)
-    return answers, bool(effects.released)
+    return answers
 
 
 Group = tuple[Transition | None, list[Settlement]]

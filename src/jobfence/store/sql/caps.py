@@ -82,7 +82,22 @@ def make(tx: Tx, key: str, cap: int) -> Row:
     while not locked:  # else pruned again before it could be locked
         writes.make_counter(tx, key, cap)
         locked = locks.counter_rows(tx, [key])
-    row = locked[key]
+    return _counted(tx, locked[key], cap)
+
+
+def made_if_free(tx: Tx, caps: Mapping[str, int]) -> dict[str, Row]:
+    """Make and lock missing counters, but for those that somebody else holds by now."""
+    found = {}
+    for key in sorted(caps):
+        writes.make_counter(tx, key, caps[key])
+        for row in locks.counter_rows(tx, [key], skip_locked=True).values():
+            found[key] = _counted(tx, row, caps[key])
+    return found
+
+
+def _counted(tx: Tx, row: Row, cap: int) -> Row:
+    """Give a locked counter the number of its handed-off jobs, and its cap."""
+    key = str(row["concurrency_key"])
     active = held_count(tx, key)
     if active != row["active_count"]:
         statement = counters.set_active(tx.schema)

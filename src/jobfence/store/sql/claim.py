@@ -11,7 +11,13 @@ from jobfence.statemachine.errors import UnreadableJob
 from jobfence.statemachine.policy import derived_key
 from jobfence.statemachine.values import Handoff
 from jobfence.store.sql import locks, writes
-from jobfence.store.sql.caps import adopted, counters_for, differs, lacking
+from jobfence.store.sql.caps import (
+    adopted,
+    counters_for,
+    differs,
+    lacking,
+    made_if_free,
+)
 from jobfence.store.sql.handing import Ask, adopt, hand_off, reject
 from jobfence.store.sql.rows import Row, unreadable
 from jobfence.store.sql.statements import claims, counters
@@ -30,8 +36,7 @@ class _Round:
     reserved: Counter[str] = field(default_factory=Counter)
     full: set[str] = field(default_factory=set)
     busy: set[str] = field(default_factory=set)
-    unmade: set[str] = field(default_factory=set)
-    stopped: bool = False
+    unmade: dict[str, int] = field(default_factory=dict)
     passed_ids: set[str] = field(default_factory=set)
     seen_ids: set[object] = field(default_factory=set)
     waited: bool = False
@@ -40,30 +45,41 @@ class _Round:
 @dataclass(frozen=True, slots=True)
 class Claimed:
     """
-    What a claim took, and why there may be more for another transaction.
+    What a claim took. `busy`: it passed over jobs whose counters others hold.
 
-    `busy`: it passed over jobs whose counters others hold. `stopped`: the next job's
-    counter has to be made, for which it may have to wait, and it has waited before.
+    A caller's transaction leaves those for good: another one may wait, it may not.
     """
 
     handoffs: list[Handoff]
     busy: bool
-    stopped: bool
 
 
-def claim(tx: Tx, ask: Ask, *, holding_counters: bool = False) -> Claimed:
+class Unmade(Exception):  # noqa: N818  no error: it undoes the transaction
+    """
+    The next job's counter is missing, and to make it this transaction may not wait.
+
+    It has waited for counters before, or holds some. What it did is to be undone: with
+    the counter made in a transaction before it, it can be done as a whole.
+    """
+
+    def __init__(self, key: str, cap: int) -> None:
+        super().__init__(f"the counter of {key!r} is missing")
+        self.key, self.cap = key, cap
+
+
+def claim(tx: Tx, ask: Ask) -> Claimed:
     """
     Hand off the best jobs that can be had now.
 
-    `holding_counters` says that the transaction has counters locked already; further
-    ones are then only taken if nobody else holds them (C4).
+    In a transaction that holds counters already further ones are only taken if nobody
+    else holds them (C4).
     """
     tx.policies(latest=True)
     state = _Round(
         ask,
         list(ask.handoff_ids),
         claim_filter(tx, ask.queues, ask.modes),
-        waited=holding_counters,
+        waited=tx.holds_counters,
     )
     while state.unused_ids:
         found = _candidates(tx, state)
@@ -74,7 +90,7 @@ def claim(tx: Tx, ask: Ask, *, holding_counters: bool = False) -> Claimed:
             continue
         won = writes.counter(tx, counters.reserve(tx.schema), key, "reserve", n=n)
         assert won, f"counter of {key!r} changed while it was locked"
-    return Claimed(state.taken, bool(state.busy), state.stopped)
+    return Claimed(state.taken, bool(state.busy) and not tx.joined)
 
 
 def _candidates(tx: Tx, state: _Round) -> list[Row]:
@@ -165,7 +181,7 @@ def _take(tx: Tx, state: _Round, found: list[Row]) -> bool:
             state.unused_ids.remove(handoff.handoff_id)
             state.taken.append(handoff)
     # A row whose very id is damaged matches no UPDATE and comes back every time.
-    return len(found) == asked and bool(fresh) and not state.stopped
+    return len(found) == asked and bool(fresh)
 
 
 def _lock_counters(tx: Tx, state: _Round, rows: list[Row]) -> None:
@@ -179,9 +195,14 @@ def _lock_counters(tx: Tx, state: _Round, rows: list[Row]) -> None:
         if row["concurrency_key"] in wanted
     }
     state.counters.update(counters_for(tx, caps, skip_locked=state.waited))
-    left = wanted - set(state.counters)
-    state.unmade = lacking(tx, left)
-    state.busy.update(left - state.unmade)
+    missing = lacking(tx, wanted - set(state.counters))
+    if tx.joined or not tx.room.locks_rows:
+        # A caller's transaction cannot be undone and done again. Here to make one waits
+        # at most for somebody who is making it too, and never on SQLite.
+        state.counters.update(made_if_free(tx, {key: caps[key] for key in missing}))
+        missing = set()
+    state.unmade = {key: caps[key] for key in missing}
+    state.busy.update(wanted - set(state.counters) - missing)
     state.waited = True
 
 
@@ -209,8 +230,9 @@ def _choose(
             continue
         after = wanted[job_id]
         if after["concurrency_key"] in state.unmade:
-            state.stopped = True
-            break
+            # To pass it over would claim a lesser one, although nobody holds anything.
+            key = str(after["concurrency_key"])
+            raise Unmade(key, state.unmade[key])
         if after["concurrency_key"] in state.busy:
             state.passed_ids.add(job_id)
             continue

@@ -1,10 +1,12 @@
 """Running calls in a transaction of the caller's (T1)."""
 
+import weakref
+
 from collections.abc import Mapping
 from functools import partial
 from typing import TypeVar
 
-from sqlalchemy import Connection, NestedTransaction
+from sqlalchemy import Connection, NestedTransaction, RootTransaction
 from sqlalchemy.exc import DBAPIError
 
 from jobfence.statemachine.errors import InvalidOption, RetryableError
@@ -17,6 +19,9 @@ from jobfence.store.sql.tries import AGAIN, explained
 from jobfence.store.sql.tx import Settings, Tx
 
 T = TypeVar("T")
+
+# Callers' transactions in which a call has locked counters (C4).
+_holding: "weakref.WeakSet[RootTransaction]" = weakref.WeakSet()
 
 
 class JoinedRunner:
@@ -71,8 +76,15 @@ class JoinedRunner:
 
     def _in_savepoint(self, call: Call[T]) -> T:
         joining.watch(self._connection)
+        whole = self._connection.get_transaction()
+        assert whole is not None, "no transaction was begun"
         savepoint = self._connection.begin_nested()
-        tx = Tx(self._connection, self._settings, joined=True)
+        tx = Tx(
+            self._connection,
+            self._settings,
+            joined=True,
+            holds_counters=whole in _holding,
+        )
         try:
             if not self._ready.done:
                 prepare(tx, self._ready)
@@ -82,6 +94,10 @@ class JoinedRunner:
         except BaseException:
             self._undo(savepoint)
             raise
+        finally:
+            # Also if it was undone: some databases keep the locks.
+            if tx.holds_counters:
+                _holding.add(whole)
         if not self._ready.done:
             joining.after_commit(self._connection, self._ready.mark)
         self._go_by(tx.given_queues)

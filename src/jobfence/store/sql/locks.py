@@ -66,4 +66,5 @@ def counter_rows(
         return {}
     statement = tx.room.locked(counters.by_keys(tx.schema), skip_locked=skip_locked)
     rows = tx.rows(statement, in_keys=sorted(keys))
+    tx.holds_counters = tx.holds_counters or bool(rows)
     return {str(row["concurrency_key"]): row for row in rows}

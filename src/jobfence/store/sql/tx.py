@@ -68,12 +68,14 @@ class Tx:
     A transaction as operations use it.
 
     `now` is read when first asked for and then stands: operations ask after they hold
-    the locks they wait for. `joined` says that the transaction is the caller's.
+    the locks they wait for. `joined` says that the transaction is the caller's;
+    `holds_counters`, that it has locked some: it may not wait for more (C4).
     """
 
     connection: Connection
     settings: Settings
     joined: bool = False
+    holds_counters: bool = False
     wake: bool = False
     journal: Journal | None = None
     # What the store goes by once this is committed (C7).

@@ -13,6 +13,7 @@ from jobfence.store.sql.tx import Tx
 def counter(tx: Tx, statement: Update, key: str, action: str, **values: Any) -> bool:
     """Execute an UPDATE of one counter; say whether it changed."""
     changed = tx.changed(statement, at_key=key, **values)
+    tx.holds_counters = tx.holds_counters or bool(changed)
     if changed and tx.journal is not None:
         tx.journal.touched(Entity.COUNTER, key, action)
     return bool(changed)
@@ -20,6 +21,7 @@ def counter(tx: Tx, statement: Update, key: str, action: str, **values: Any) -> 
 
 def make_counter(tx: Tx, key: str, cap: int) -> None:
     """Insert a counter at zero if there is none."""
+    tx.holds_counters = True
     tx.run(
         tx.room.insert_if_missing(tx.schema.concurrency),
         concurrency_key=key,

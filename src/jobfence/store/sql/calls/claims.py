@@ -1,10 +1,15 @@
 """Claims and `settle`, which may take a second transaction (C4, T5)."""
 
+import logging
+
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import EllipsisType
 
+from sqlalchemy.exc import DBAPIError
+
 from jobfence.statemachine import checks, options
+from jobfence.statemachine.errors import JobfenceError, StoreUnavailable
 from jobfence.statemachine.values import (
     Ack,
     Handoff,
@@ -13,6 +18,7 @@ from jobfence.statemachine.values import (
 from jobfence.store.contract import Lease
 from jobfence.store.sql import (
     acks,
+    caps,
     claim,
     single,
 )
@@ -20,6 +26,8 @@ from jobfence.store.sql.calls.base import Call, Plan
 from jobfence.store.sql.calls.core import MOST_AT_ONCE
 from jobfence.store.sql.handing import Ask
 from jobfence.store.sql.tx import Settings, Tx
+
+logger = logging.getLogger("jobfence")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,41 +59,34 @@ def _lease(settings: Settings, lease_ms: object) -> int | None:
 
 
 def claim_jobs(settings: Settings, wanted: Wanted) -> Plan[list[Handoff]]:
-    """Claim; once more if counters that others held were in the way (C4)."""
+    """Claim; once more if all there is are jobs of counters that others held (C4)."""
     return _claim(_ask(settings, wanted))
 
 
 def _claim(ask: Ask) -> Plan[list[Handoff]]:
     if not ask.handoff_ids:
         return []
-    first: claim.Claimed = yield _claim_once(ask)
-    more = yield from _claim_rest(ask, first)
-    return first.handoffs + more
+    found: claim.Claimed = yield from _claim_whole(ask)
+    # What is handed off is never kept from its worker by waiting for more: the next
+    # call waits for what is left.
+    if found.busy and not found.handoffs:
+        found = yield from _claim_whole(ask)
+    return found.handoffs
 
 
-def _claim_once(ask: Ask) -> Call[claim.Claimed]:
-    return Call(lambda tx: claim.claim(tx, ask))
+def _claim_whole(ask: Ask) -> Plan[claim.Claimed]:
+    """Claim in one transaction, after others that make the counters it lacks."""
+    while True:
+        try:
+            found: claim.Claimed = yield Call(lambda tx: claim.claim(tx, ask))
+        except claim.Unmade as lacking:
+            yield _make_counter(lacking.key, lacking.cap)
+        else:
+            return found
 
 
-def _claim_rest(ask: Ask, first: claim.Claimed) -> Plan[list[Handoff]]:
-    """
-    Claim what the first transaction left, in others that may wait once more (C4).
-
-    One for the counters that it passed over; and one after another while each stops at
-    a counter that has to be made, which the next one begins with.
-    """
-    found, more = first, list[Handoff]()
-    again = first.busy or first.stopped
-    while again:
-        used = {handoff.handoff_id for handoff in found.handoffs}
-        unused = [each for each in ask.handoff_ids if each not in used]
-        if not unused:
-            break
-        ask = replace(ask, handoff_ids=unused)
-        found = yield _claim_once(ask)
-        more += found.handoffs
-        again = found.stopped
-    return more
+def _make_counter(key: str, cap: int) -> Call[object]:
+    return Call(lambda tx: caps.counter_for(tx, key, cap))
 
 
 def claim_job(
@@ -125,9 +126,40 @@ def _settle(
         return [], (yield from _claim(ask))
 
     def work(tx: Tx) -> tuple[list[Ack], claim.Claimed]:
-        answers, holding = acks.acknowledge(tx, settlements)
-        return answers, claim.claim(tx, ask, holding_counters=holding)
+        return acks.acknowledge(tx, settlements), claim.claim(tx, ask)
 
-    answers, first = yield Call(work)
-    more = yield from _claim_rest(ask, first)
-    return answers, first.handoffs + more
+    try:
+        answers, found = yield Call(work)
+    except claim.Unmade:
+        # Acknowledgements do not wait for whoever may be making that counter.
+        answers = yield Call(lambda tx: acks.acknowledge(tx, settlements))
+        return answers, (yield from _claim_more(ask))
+    if found.busy and not found.handoffs:
+        return answers, (yield from _claim_more(ask))
+    return answers, found.handoffs
+
+
+def _claim_more(ask: Ask) -> Plan[list[Handoff]]:
+    """
+    Claim after acknowledgements that are committed: their answers must reach the caller.
+
+    Only a claim whose own COMMIT is in doubt is told of: what it may have handed off
+    has to be looked for, and the same acknowledgements again are repeated ones (M18).
+    """
+    try:
+        return (yield from _claim(ask))
+    except StoreUnavailable as error:
+        if error.in_doubt:
+            raise
+        return _left(error)
+    except (JobfenceError, DBAPIError) as error:
+        return _left(error)
+
+
+def _left(error: Exception) -> list[Handoff]:
+    logger.warning(
+        "acknowledgements were stored, but nothing could be claimed after them; the "
+        "next claim tries again: %s",
+        error,
+    )
+    return []

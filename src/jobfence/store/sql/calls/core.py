@@ -122,7 +122,7 @@ def acknowledge(
     """Check and make one acknowledgement."""
     text = error_text(error) if trigger is Trigger.FAIL else None
     ack = acks.check(Settlement(trigger, job_id, handoff_id, text, delay_ms))
-    return Call(lambda tx: acks.acknowledge(tx, [ack])[0][0])
+    return Call(lambda tx: acks.acknowledge(tx, [ack])[0])
 
 
 def extend(extensions: Iterable[tuple[str, str]], lease_ms: object) -> Call[list[Ack]]:

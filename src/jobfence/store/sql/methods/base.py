@@ -21,16 +21,23 @@ class Methods:
         return self._runner.run(call)
 
     def _follow(self, plan: Plan[T]) -> T:
-        """Run the transactions of a plan one after the other."""
+        """
+        Run the transactions of a plan one after the other.
+
+        One that fails is the plan's to judge: it knows what is committed before it.
+        """
         sent: object = None
+        failure: Exception | None = None
         try:
             while True:
                 try:
-                    call = plan.send(sent)
+                    call = plan.send(sent) if failure is None else plan.throw(failure)
                 except StopIteration as done:
                     result: T = done.value
                     return result
-                # Not in the inner `try`: a StopIteration from here is an error.
-                sent = self._runner.run(call)
+                try:
+                    sent, failure = self._runner.run(call), None
+                except Exception as error:  # noqa: BLE001  thrown in, and out again
+                    failure = error
         finally:
             plan.close()
