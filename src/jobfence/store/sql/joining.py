@@ -26,6 +26,9 @@ class _Waiting:
     woken by it could not see the job yet. So it only notes that a COMMIT is under way;
     the callbacks run at the next sign that it is over: the connection goes back to its
     pool, or begins another transaction. A COMMIT that failed drops them.
+
+    SQLAlchemy tells of neither once it is done, so a callback that uses the store needs
+    another connection of the pool.
     """
 
     def __init__(self) -> None:

@@ -199,5 +199,11 @@ class CoreMethods(Methods):
         return self._run(calls.requeue(self._settings, job_id))
 
     def on_commit_wake(self, listener: WakeListener) -> None:
-        """Call back after each commit that may have made work due (T3)."""
+        """
+        Call back after each commit that may have made work due (T3).
+
+        After a caller's commit that is while its connection goes back to the pool, or
+        begins again: one that uses the store then needs another connection. With a pool
+        of one it would fail when the pool's time-out is over: let it set an event.
+        """
         self._ready.listeners.append(listener)
