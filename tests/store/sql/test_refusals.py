@@ -1,10 +1,13 @@
 """Bad URLs, servers, files and options: one clear sentence, a type, nothing written."""
 
+import asyncio
 import importlib.util
 import os
+import secrets
 import stat
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +24,7 @@ from jobfence.statemachine.errors import (
     StoreUnavailable,
 )
 from jobfence.statemachine.policy import QueuePolicy
-from jobfence.store import SqlJobStore
+from jobfence.store import AsyncSqlJobStore, SqlJobStore
 from jobfence.store.dialects.rooms import room_for
 from tests.store.sql.bench import Database, World, only
 
@@ -305,11 +308,75 @@ def test_a_connection_that_counts_changed_rows_is_refused(world: World) -> None:
     def connect(_: object, __: object, ___: object, parameters: dict[str, Any]) -> None:
         parameters["client_flag"] &= ~found_rows
 
-    for create in (True, False):
+    store = world.store(engine)
+    assert sum(store.counts().values()) == 0
+    for _ in range(2):
         with pytest.raises(IncompatibleSchema, match=r"CLIENT\.FOUND_ROWS"):
-            world.store(engine).ensure_ready(create=create)
+            store.enqueue("thumbnail")
+    with (
+        pytest.raises(IncompatibleSchema, match=r"CLIENT\.FOUND_ROWS"),
+        engine.begin() as connection,
+    ):
+        store.within(connection).enqueue("thumbnail")
     engine.dispose()
     assert world.rows(world.tables.locks) == []
+    assert world.statuses() == {}
+
+
+@contextmanager
+def reader(world: World) -> Iterator[URL]:
+    """Lend the URL of a user who may read the database and nothing else."""
+    url = make_url(world.database.url)
+    name, password = f"{world.prefix}reader", secrets.token_hex(8)
+    world.sql(f"CREATE USER '{name}'@'%%' IDENTIFIED BY '{password}'")
+    try:
+        world.sql(f"GRANT SELECT ON `{url.database}`.* TO '{name}'@'%%'")
+        yield url.set(username=name, password=password)
+    finally:
+        world.sql(f"DROP USER '{name}'@'%%'")
+
+
+@only("mariadb")
+def test_a_user_who_may_only_read_can_read(world: World) -> None:
+    job_id = world.store().enqueue("thumbnail")
+    with reader(world) as url:
+        store = SqlJobStore(url, table_prefix=world.prefix)
+        try:
+            store.ensure_ready(create=False)
+            store.ensure_ready()
+            assert [job.id for job in store.list_jobs()] == [job_id]
+            assert sum(store.counts().values()) == 1
+            with store.engine.connect() as connection:
+                assert store.within(connection).get(job_id) is not None
+            with pytest.raises(StoreUnavailable, match="denied") as failure:
+                store.enqueue("refused")
+            sentence(failure.value)
+        finally:
+            store.close()
+    assert list(world.statuses()) == [job_id]
+
+
+@only("mariadb")
+def test_a_user_who_may_only_read_can_read_on_an_event_loop(world: World) -> None:
+    job_id = world.store().enqueue("thumbnail")
+
+    async def read(url: URL) -> None:
+        store = AsyncSqlJobStore(
+            url.set(drivername="mariadb"), table_prefix=world.prefix
+        )
+        try:
+            await store.ensure_ready(create=False)
+            assert [job.id for job in await store.list_jobs()] == [job_id]
+            async with store.engine.connect() as connection:
+                assert await store.within(connection).get(job_id) is not None
+            with pytest.raises(StoreUnavailable, match="denied"):
+                await store.enqueue("refused")
+        finally:
+            await store.close()
+
+    with reader(world) as url:
+        asyncio.run(read(url))
+    assert list(world.statuses()) == [job_id]
 
 
 @only("mariadb")
