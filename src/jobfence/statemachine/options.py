@@ -50,14 +50,19 @@ class Prepared:
         """Where the job runs."""
         return self.given_execution_mode or DEFAULT_EXECUTION_MODE
 
+    @property
+    def deduplicates(self) -> bool:
+        """Whether a twin may stand for it: asked for, and no idempotency key (E8)."""
+        return self.deduplicate_while_queued and self.idempotency_key is None
+
     def dedupe_identity(self) -> str | None:
         """
         Return the digest two enqueues share when one may stand for the other (E4).
 
-        None where dedupe does not apply: not asked for, or an idempotency key given
-        (E8). Args are compared in full later; this is what is locked.
+        None where dedupe does not apply. Args are compared in full later; this is what
+        is locked.
         """
-        if not self.deduplicate_while_queued or self.idempotency_key is not None:
+        if not self.deduplicates:
             return None
         return digest(canonical([self.name, self.queue, self.args_digest], "identity"))
 

@@ -2,7 +2,7 @@
 
 import json
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,13 +14,14 @@ from jobfence.statemachine.errors import (
 from jobfence.statemachine.options import Prepared
 from jobfence.statemachine.policy import Concurrency, is_derived, resolve_concurrency
 from jobfence.statemachine.states import JobStatus
-from jobfence.store.sql import locks, writes
+from jobfence.store.sql import locks, twins, writes
 from jobfence.store.sql.caps import held_count, make
 from jobfence.store.sql.rows import Row
-from jobfence.store.sql.statements import counters, jobs, others
+from jobfence.store.sql.statements import counters, others
+from jobfence.store.sql.twins import Sought
 from jobfence.store.sql.tx import Tx
 
-# What makes two jobs twins (E4).
+# What makes two jobs twins (E4), as in `twins.Sought.identity`.
 _IDENTITY = ("name", "queue", "args", "kwargs")
 
 
@@ -38,9 +39,10 @@ class _Batch:
     New rows that wait for the end of their batch, and what later ones ask of them.
 
     They are inserted together: only then are all their counters known, which are made
-    in key order (C4).
+    in key order (C4). `stored` are the twins that there are already.
     """
 
+    stored: Mapping[Sought, Row | None]
     rows: list[dict[str, Any]] = field(default_factory=list)
     alike: dict[tuple[str, ...], list[dict[str, Any]]] = field(default_factory=dict)
     caps: dict[str, int] = field(default_factory=dict)
@@ -56,9 +58,10 @@ class _Batch:
 
 def enqueue(tx: Tx, wanted: Sequence[NewJob]) -> list[str]:
     """Store each in turn, all or none; return ids in order (E6)."""
-    _lock(tx, [each.request for each in wanted])
+    requests = [each.request for each in wanted]
+    _lock(tx, requests)
     tx.wake = tx.wake or bool(wanted)
-    batch = _Batch()
+    batch = _Batch(twins.stored(tx, [each for each in requests if each.deduplicates]))
     ids = []
     for each in wanted:
         found = _existing(tx, each, batch)
@@ -86,8 +89,7 @@ def _existing(tx: Tx, new: NewJob, batch: _Batch) -> str | None:
     original = _original(tx, new)
     if original is not None:
         return original
-    deduplicates = new.request.dedupe_identity() is not None
-    twin = _twin(tx, new.request, batch) if deduplicates else None
+    twin = _twin(tx, new.request, batch) if new.request.deduplicates else None
     # After the look for twins: a twin's own key is registered by then, so that one
     # which somebody else has just stored hides no conflict.
     check_cap(tx, new.request.concurrency, batch.caps)
@@ -96,48 +98,18 @@ def _existing(tx: Tx, new: NewJob, batch: _Batch) -> str | None:
 
 def _twin(tx: Tx, request: Prepared, batch: _Batch) -> str | None:
     """Return the earliest job this one would repeat (E4), stored or about to be."""
-    scheduled = request.scheduled_at_ms
-    latest = tx.now if scheduled is None else scheduled
-    identity = (request.name, request.queue, request.args_text, request.kwargs_text)
-    stored = _stored_twin(
-        tx,
-        args_digest=request.args_digest,
-        scheduled_at_ms=latest,
-        **dict(zip(_IDENTITY, identity, strict=True)),
-    )
-    twins = [] if stored is None else [stored]
-    twins += [
-        row for row in batch.alike.get(identity, []) if row["scheduled_at_ms"] <= latest
+    sought = twins.sought(tx, request)
+    stored, latest = batch.stored[sought], sought.scheduled_at_ms
+    found = [] if stored is None else [stored]
+    found += [
+        row
+        for row in batch.alike.get(sought.identity, [])
+        if row["scheduled_at_ms"] <= latest
     ]
     places = [
-        (row["scheduled_at_ms"], row["created_at_ms"], str(row["id"])) for row in twins
+        (row["scheduled_at_ms"], row["created_at_ms"], str(row["id"])) for row in found
     ]
     return min(places)[2] if places else None
-
-
-def _stored_twin(tx: Tx, **identity: Any) -> Row | None:
-    """
-    Return the earliest stored twin; in a caller's transaction it is held till the end.
-
-    Claimed before, it would run without what the caller is about to commit.
-    """
-    while True:
-        found = tx.one(tx.latest(jobs.twin(tx.schema)), **identity)
-        if found is None or not tx.joined:
-            return found
-        # By its id: what looks for twins would lock jobs that are none on MySQL.
-        held = jobs.by_id(tx.schema).with_for_update(read=True)
-        if _is_still(found, tx.one(held, at_id=found["id"])):
-            return found
-
-
-def _is_still(found: Row, held: Row | None) -> bool:
-    """Whether a job is queued as it was found, now that it is locked."""
-    return (
-        held is not None
-        and held["status"] == JobStatus.QUEUED
-        and held["scheduled_at_ms"] == found["scheduled_at_ms"]
-    )
 
 
 def check_cap(

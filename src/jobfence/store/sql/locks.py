@@ -58,6 +58,24 @@ def job_rows(
     return {str(row["id"]): row for row in tx.rows(statement, in_ids=wanted)}
 
 
+def share_jobs(tx: Tx, ids: Collection[str], held: dict[str, Row]) -> None:
+    """
+    Hold jobs against every change, beside others who do so, and add their rows to `held`.
+
+    In id order; one before another that is held already is not waited for: the database
+    asks to run the transaction again instead. Each by its id: of a list MySQL may lock
+    jobs that are not in it.
+    """
+    last = max(held, default="")
+    for job_id in sorted(set(ids) - set(held)):
+        statement = jobs.by_id(tx.schema).with_for_update(
+            read=True, nowait=job_id < last
+        )
+        row = tx.one(statement, at_id=job_id)
+        if row is not None:
+            held[job_id] = row
+
+
 def counter_rows(
     tx: Tx, keys: Collection[str], *, skip_locked: bool = False
 ) -> dict[str, Row]:

@@ -15,6 +15,7 @@ import pytest
 from sqlalchemy import Connection, Table, insert
 
 from jobfence.statemachine.clock import ManualClock
+from jobfence.statemachine.errors import RetryableError
 from jobfence.statemachine.options import JobRequest
 from jobfence.statemachine.policy import QueuePolicy
 from jobfence.statemachine.states import JobStatus
@@ -322,6 +323,56 @@ def test_no_counter_is_made_before_an_identity_is_held(
             place.until_waiting(running)
             assert inserts_at_once(place, place.tables.concurrency, counter("new"))
         assert running.result()[1] == first
+
+
+@pytest.mark.parametrize("isolation", ["READ COMMITTED", "REPEATABLE READ"])
+def test_a_joined_batch_takes_its_twins_in_the_order_of_their_ids(
+    scene: Scene, isolation: Any
+) -> None:
+    """Rule E6: whatever the order in which they are asked for."""
+    place, jobs = scene.place, scene.place.tables.jobs
+    if (place.database, isolation) == ("postgresql", "REPEATABLE READ"):
+        pytest.skip("dedupe is refused there")
+    requests = [JobRequest("job", [n], deduplicate_while_queued=True) for n in (1, 2)]
+    first, second = scene.store.enqueue_many(requests)
+    answers: list[list[str]] = []
+
+    def work() -> None:
+        with place.looking.connect() as connection:
+            connection.execution_options(isolation_level=isolation)
+            joined = scene.store.within(connection)
+            answers.append(joined.enqueue_many(requests[::-1]))
+            connection.commit()
+
+    with scene.waiting(work, jobs, id=first):
+        assert place.is_free(jobs, id=second)
+    assert answers == [[second, first]]
+
+
+def test_a_twin_before_one_that_is_held_is_not_waited_for(scene: Scene) -> None:
+    """It comes to light when the one that was waited for has just been claimed."""
+    place, store = scene.place, scene.store
+    late, early = [
+        store.enqueue("job", [1], scheduled_at=NOW_MS - age) for age in (1, 2)
+    ]
+
+    def work() -> None:
+        with place.looking.connect() as connection:
+            joined = store.within(connection)
+            joined.enqueue("job", [1], deduplicate_while_queued=True)
+
+    before = place.jobs()
+    with place.holding(place.tables.jobs, id=late), place.looking.connect() as claiming:
+        assert store.within(claiming).claim_job(early) is not None
+        running = Running(work)
+        place.until_waiting(running)
+        claiming.commit()
+        with pytest.raises(RetryableError, match="run it again"):
+            running.result(within_s=20)
+    after = place.jobs()
+    assert after.pop(early)["status"] == JobStatus.HANDED_OFF
+    assert before.pop(early)["status"] == JobStatus.QUEUED
+    assert after == before
 
 
 def counter(key: str) -> dict[str, Any]:
