@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from operator import methodcaller
-from typing import Any
 
 import pytest
 

@@ -54,7 +54,7 @@ class Claimed:
     busy: bool
 
 
-class Unmade(Exception):  # noqa: N818  no error: it undoes the transaction
+class Unmade(Exception):
     """
     The next job's counter is missing, and to make it this transaction may not wait.
 
