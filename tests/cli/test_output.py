@@ -52,6 +52,19 @@ def test_a_table_is_drawn_on_a_terminal_and_names_are_no_markup(
     assert "━" in terminal.getvalue()
 
 
+@pytest.mark.parametrize(("columns", "drawn"), [("60", False), ("80", True)])
+def test_an_id_is_whole_however_narrow_the_terminal(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, columns: str, *, drawn: bool
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    job_id, name = "01a22ca0-0288-76ea-bc4e-05e4d56ed337", "send_welcome_mail"
+    with redirect_stdout(terminal):
+        output.print_table(["id", "name"], [[job_id, name]], empty="-")
+    assert job_id in terminal.getvalue()
+    assert name in terminal.getvalue()
+    assert ("━" in terminal.getvalue()) is drawn
+
+
 def test_without_rich_a_terminal_gets_plain_text(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,12 +67,17 @@ def database_url(args: argparse.Namespace) -> str:
     url: str | None = args.url
     if not url:
         raise UsageError(f"give --url, or set {URL_VARIABLE}")
-    if not _URL.match(url):
+    if not (_URL.match(url) and _is_text(url)):
         raise UsageError(
             "--url must be a database URL, such as sqlite:///jobs.db or "
             "postgresql://user@host/database"
         )
     return url
+
+
+def _is_text(given: str) -> bool:
+    """Whether the bytes that were given are characters, which not all of a path are."""
+    return not any("\ud800" <= char <= "\udfff" for char in given)
 
 
 def duration_ms(text: str) -> int | None:

@@ -98,7 +98,8 @@ def _write_module(
     path: Path, entries: Sequence[Entry], max_handoffs: int | None
 ) -> None:
     try:
-        path.write_text(trace_module(entries, max_handoffs=max_handoffs))
+        module = trace_module(entries, max_handoffs=max_handoffs)
+        path.write_text(module, encoding="utf-8")
     except NotForTLC as problem:
         raise CommandFailed(f"--tla: {problem}") from problem
 

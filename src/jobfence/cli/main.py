@@ -1,7 +1,6 @@
 """The entry point: parse, run, and turn what goes wrong into a sentence."""
 
 import contextlib
-import io
 import os
 import platform
 import re
@@ -11,7 +10,15 @@ import traceback
 from collections.abc import Sequence
 
 from jobfence import __version__
-from jobfence.cli import audit, conform, demo, diagram, operations, worker
+from jobfence.cli import (
+    audit,
+    conform,
+    demo,
+    diagram,
+    operations,
+    streams,
+    worker,
+)
 from jobfence.cli.arguments import URL_VARIABLE, Parser
 from jobfence.cli.failures import (
     FOUND_WRONG,
@@ -27,29 +34,29 @@ _URL = re.compile(r"\w[\w+]*://.*", re.DOTALL)
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return the exit code; only Ctrl-C is raised."""
-    for stream in (sys.stdout, sys.stderr):
-        # A job's name may hold what the terminal's encoding cannot show.
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+    streams.make_ready()
     parser = make_parser()
     try:
-        try:
-            args = parser.parse_args(arguments)
-        except SystemExit as done:  # --help, --version
-            return done.code if isinstance(done.code, int) else USAGE
-        code: int = args.run(args)
+        code = _command(parser, arguments)
         sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader (`head`) has gone: Python must not complain of it at exit too.
-        with contextlib.suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FOUND_WRONG
+    except BrokenPipeError:  # the reader (`head`) has gone
+        code = FOUND_WRONG
     except Exception as error:  # noqa: BLE001  every error becomes a sentence
         if "--traceback" in arguments:
             _tell("".join(traceback.format_exception(error)), arguments)
         code, sentence = explained(error)
         hint = f" (try: {parser.prog} --help)" if isinstance(error, UsageError) else ""
         _tell(f"jobfence: {sentence}{hint}", arguments)
+    streams.let_go_of_output()
+    return code
+
+
+def _command(parser: Parser, arguments: Sequence[str]) -> int:
+    try:
+        args = parser.parse_args(arguments)
+    except SystemExit as done:  # --help, --version
+        return done.code if isinstance(done.code, int) else USAGE
+    code: int = args.run(args)
     return code
 
 

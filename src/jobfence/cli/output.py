@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import IO
 
 Cell = str | int | None
+_ANY_WIDTH = 1_000_000
 
 
 def as_json(value: object) -> object:
@@ -38,7 +39,7 @@ def compact(value: object) -> str:
 def print_table(
     headers: Sequence[str], rows: Iterable[Sequence[Cell]], *, empty: str
 ) -> None:
-    """Print rows under headers, or say that there are none."""
+    """Print rows under headers, drawn where a terminal has room, or say there are none."""
     texts = [[shown(cell) for cell in row] for row in rows]
     if not texts:
         print(empty)
@@ -89,13 +90,19 @@ def _print_rich(headers: Sequence[str], rows: list[list[str]]) -> bool:
     if not fancy(sys.stdout):
         return False
     from rich.console import Console  # noqa: PLC0415  an extra
+    from rich.measure import Measurement  # noqa: PLC0415  an extra
     from rich.table import Table  # noqa: PLC0415  an extra
     from rich.text import Text  # noqa: PLC0415  an extra
 
     table = Table(*headers)
     for row in rows:
         table.add_row(*map(Text, row))  # as Text: a job's name is no markup
-    Console().print(table)
+    console = Console()
+    # One that is too wide would be cut or broken up, and an id is there to be copied.
+    unbounded = console.options.update(max_width=_ANY_WIDTH)
+    if Measurement.get(console, unbounded, table).maximum > console.width:
+        return False
+    console.print(table)
     return True
 
 
