@@ -109,6 +109,55 @@ def test_T2_answers_to_acknowledgements_outlive_a_claim_that_fails_after_them(
     assert "acknowledgements were stored" in record.getMessage()
 
 
+@only("postgresql", "mariadb")
+@pytest.mark.parametrize("at_once", [True, False], ids=["one call", "two calls"])
+def test_C4_joined_claims_that_hold_counters_leave_those_that_others_hold(
+    world: World,
+    at_once: bool,  # noqa: FBT001
+) -> None:
+    store = world.store()
+    left = {}
+    for key in ("a", "b"):
+        for _ in range(2):
+            left[key] = store.enqueue(
+                "job", queue=key, concurrency_key=key, max_concurrency=2
+            )
+    held = {key: store.claim(1, queues=[key])[0] for key in ("a", "b")}
+    with (
+        one_connection(world, LOCK_TIMEOUT[world.name]) as engine,
+        engine.begin() as one,
+        world.database.engine.begin() as two,
+    ):
+        first, second = store.within(one), store.within(two)
+        assert second.complete(held["b"].job.id, held["b"].handoff_id).accepted
+        ack = Settlement.complete(held["a"])
+        # To wait here for the other's counter is a deadlock once it waits for this one.
+        if at_once:
+            (answer,), taken = first.settle([ack], claim=1, queues=["b"])
+        else:
+            (answer,), _ = first.settle([ack])
+            taken = first.claim(1, queues=["b"])
+        assert answer.accepted
+        assert taken == []
+        assert second.claim(1, queues=["a"]) == []
+    assert {each.job.id for each in store.claim(5)} == set(left.values())
+    assert world.counters() == {"a": (2, 1), "b": (2, 1)}
+
+
+def test_C4_a_joined_claim_that_holds_counters_makes_one_that_nobody_holds(
+    world: World,
+) -> None:
+    store = world.store(queues=CAPPED)
+    mine, left = mine_and_one_without_a_counter(world, store)
+    with world.database.engine.begin() as connection:
+        acks, handoffs = store.within(connection).settle(
+            [Settlement.complete(mine)], claim=5
+        )
+        assert [ack.result for ack in acks] == [AckResult.ACCEPTED]
+        assert [each.job.id for each in handoffs] == [left]
+    assert world.counters() == {"a": (1, 0), "queue:b": (5, 1)}
+
+
 CAPPED = {"b": QueuePolicy(max_concurrent=5)}
 
 
