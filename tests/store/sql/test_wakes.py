@@ -13,6 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from jobfence.statemachine.errors import JobfenceError
+from jobfence.statemachine.policy import QueuePolicy
 from jobfence.store import SqlJobStore
 from tests.store.sql.bench import World
 
@@ -159,6 +160,22 @@ def test_T3_a_listener_may_use_the_store(world: World) -> None:
     own = by_itself(world, store)
     other = joined(world, store)
     assert claimed == [own, other]
+
+
+def test_T3_a_cap_that_is_taken_away_wakes_once_the_jobs_are_free(world: World) -> None:
+    store = world.store(queues={"q": QueuePolicy(max_concurrent=1)})
+    store.reconcile_queue_policies()
+    ids = [store.enqueue("thumbnail", queue="q") for _ in range(2)]
+    assert [each.job.id for each in store.claim(5)] == ids[:1]
+    seen: list[str | None] = []
+
+    def look() -> None:
+        job = store.next_available()
+        seen.append(None if job is None else job.id)
+
+    store.on_commit_wake(look)
+    store.reconcile_queue_policies({})
+    assert seen[-1] == ids[1]
 
 
 def test_T3_an_own_transaction_wakes_after_others_can_see_it(world: World) -> None:

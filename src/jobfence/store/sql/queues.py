@@ -114,6 +114,8 @@ def adopt_batch(
         return 0
     before = locks.job_rows(tx, ids)
     changed = tx.changed(others.adopt_many(tx.schema), in_ids=ids, **values)
+    # Here the rows are freed; the wake-up of the new policies came before.
+    tx.wake = tx.wake or changed > 0
     if tx.journal is not None:
         for row in tx.rows(tx.latest(jobs.by_ids(tx.schema)), in_ids=ids):
             if row["rev"] != before[str(row["id"])]["rev"]:
