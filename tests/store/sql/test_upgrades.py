@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from sqlalchemy import event
+
 from jobfence.statemachine.errors import IncompatibleSchema
 from jobfence.statemachine.states import JobStatus
-from tests.store.sql.bench import World
+from jobfence.store.dialects.engines import make_engine
+from tests.store.sql.bench import World, only
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
@@ -71,6 +74,35 @@ def test_A32_a_database_of_step_1_is_upgraded_with_its_queued_and_held_jobs(
     assert handoff.job.id == "v1-queued"
     assert store.fail("v1-queued", handoff.handoff_id, "no").accepted
     assert store.replace_scheduled("nightly", "report").previous_job_id is None
+
+
+@only("postgresql", "mariadb")
+@pytest.mark.parametrize("create", [True, False])
+def test_S1_a_start_beside_another_processs_upgrade_finds_it_done(
+    bare: World,
+    create: bool,  # noqa: FBT001
+) -> None:
+    load(bare, 1)
+    engine = make_engine(bare.database.url)
+    upgraded: list[str] = []
+
+    @event.listens_for(engine, "before_cursor_execute")
+    def upgrade(_: object, __: object, statement: str, *___: object) -> None:
+        asks = (
+            statement.startswith("SELECT") and f"{bare.prefix}migrations" in statement
+        )
+        if asks and not upgraded:
+            upgraded.append(statement)
+            bare.store().ensure_ready()
+
+    try:
+        store = bare.store(engine)
+        store.ensure_ready(create=create)
+        assert {job.id for job in store.list_jobs()} == {"v1-queued", "v1-held"}
+    finally:
+        engine.dispose()
+    assert len(upgraded) == 1
+    assert ledger(bare) == [1, 2, 3]
 
 
 def test_S1_a_database_of_step_2_keeps_the_owners_of_its_schedule_keys(

@@ -60,8 +60,13 @@ def look(connection: Connection, schema: Schema, room: Room) -> Findings:
     if place is not None:
         _check_place(connection, place)
     tables = schema.tables_for(connection.dialect.name)
-    present = room.present(connection, place, [table.name for table in tables])
+    names = [table.name for table in tables]
+    present = room.present(connection, place, names)
     findings = Findings(_recorded(connection, schema, present))
+    if findings.recorded and _lacks(tables, present):
+        # Another process may have upgraded between the two reads. What the ledger tells
+        # of was there before the ledger told it, so this look finds it.
+        present = room.present(connection, place, names)
     newest = max(findings.recorded, default=0)
     if newest > VERSION:
         raise IncompatibleSchema(
@@ -80,6 +85,14 @@ def look(connection: Connection, schema: Schema, room: Room) -> Findings:
             if index.name not in found.indexes
         ]
     return findings
+
+
+def _lacks(tables: Iterable[Table], present: Mapping[str, Names]) -> bool:
+    return any(
+        table.name not in present
+        or not present[table.name].columns.issuperset(table.columns.keys())
+        for table in tables
+    )
 
 
 def _check_place(connection: Connection, name: str) -> None:
