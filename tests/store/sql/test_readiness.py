@@ -31,6 +31,8 @@ from jobfence.store.dialects.engines import make_engine
 from jobfence.store.sql.readiness import ddl
 from jobfence.store.sql.schema import VERSION
 from tests.store.sql.bench import Database, World, only
+from tests.store.sql.faults import current_session
+from tests.store.sql.waiting import kill
 
 PATIENCE_S = 30
 
@@ -146,6 +148,70 @@ def test_K3_a_lost_owner_table_is_rebuilt_with_the_highest_orders(
     assert fresh.replace_scheduled("ended", "report").previous_job_id is None
     last = world.rows(world.tables.jobs)[-1]
     assert (last["schedule_key"], last["schedule_order"]) == ("ended", 2)
+
+
+def owners_of(world: World) -> dict[str, tuple[str | None, int]]:
+    """Return (job, last order) by schedule key."""
+    return {
+        row["schedule_key"]: (row["job_id"], row["last_order"])
+        for row in world.rows(world.tables.schedule_keys)
+    }
+
+
+@only("postgresql", "mariadb")
+def test_K3_owners_are_rebuilt_though_the_connection_is_lost_before_they_are_written(
+    world: World,
+) -> None:
+    store = world.store()
+    for key in ("a", "b", "b"):
+        store.replace_scheduled(key, "report")
+    before = owners_of(world)
+    world.tables.schedule_keys.drop(world.database.engine)
+    engine = make_engine(world.database.url)
+    session = current_session(world, engine)
+    undo = failing_once(
+        engine,
+        f"INSERT INTO {world.prefix}schedule_keys",
+        lambda _: kill(world, session()),
+    )
+    try:
+        world.store(engine).ensure_ready()
+    finally:
+        undo()
+        engine.dispose()
+    assert owners_of(world) == before
+    assert ledger(world) == list(range(1, VERSION + 1))
+
+
+@only("mariadb")
+def test_K3_owners_are_rebuilt_beside_those_that_are_written_before_the_next_start(
+    world: World,
+) -> None:
+    store = world.store()
+    for key in ("a", "b", "b"):
+        store.replace_scheduled(key, "report")
+    before = owners_of(world)
+    world.tables.schedule_keys.drop(world.database.engine)
+    engine = make_engine(world.database.url)
+
+    def end(_: str) -> None:
+        raise KeyboardInterrupt
+
+    undo = failing_once(engine, f"INSERT INTO {world.prefix}schedule_keys", end)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            world.store(engine).ensure_ready()
+    finally:
+        undo()
+        engine.dispose()
+    # A process that was ready before goes on with the empty table.
+    new = store.replace_scheduled("c", "report")
+    with pytest.raises(IncompatibleSchema, match="the ledger"):
+        world.store().ensure_ready(create=False)
+    current = world.store().scheduled_job("b").current
+    assert current is not None
+    assert current.id == before["b"][0]
+    assert owners_of(world) == before | {"c": (new.job_id, 1)}
 
 
 def test_S2_a_lost_ledger_is_written_again(world: World) -> None:

@@ -193,6 +193,14 @@ def _taken(error: DBAPIError) -> IncompatibleSchema:
 def _apply(
     connection: Connection, schema: Schema, room: Room, findings: Findings, now_ms: int
 ) -> Collection[str]:
+    step = schema.schedule_keys.info["since"]
+    recorded = findings.recorded
+    if schema.schedule_keys in findings.tables and recorded:
+        # Where DDL commits by itself an empty table outlives a process that ends before
+        # it is filled. Until the ledger tells of its step again, it is to be filled.
+        ledger = schema.migrations
+        connection.execute(ledger.delete().where(ledger.c.version >= step))
+        recorded = frozenset(each for each in recorded if each < step)
     for table in findings.tables:
         connection.execute(CreateTable(table))
         for index in schema.indexes_for(table, connection.dialect.name):
@@ -202,9 +210,9 @@ def _apply(
     for index in findings.indexes:
         connection.execute(CreateIndex(index))
     rebuilt: Collection[str] = ()
-    if schema.schedule_keys in findings.tables and schema.jobs not in findings.tables:
-        rebuilt = _rebuild_owners(connection, schema)
-    steps = sorted(set(range(1, VERSION + 1)) - findings.recorded)
+    if step not in recorded and schema.jobs not in findings.tables:
+        rebuilt = _rebuild_owners(connection, schema, room)
+    steps = sorted(set(range(1, VERSION + 1)) - recorded)
     statement = room.insert_if_missing(schema.migrations)
     for version in steps:
         connection.execute(statement, {"version": version, "at_ms": now_ms})
@@ -219,12 +227,18 @@ def add_column(connection: Connection, table: Table, column: Column[Any]) -> str
     return f"ALTER TABLE {name} ADD COLUMN {spelled}"
 
 
-def _rebuild_owners(connection: Connection, schema: Schema) -> Collection[str]:
+def _rebuild_owners(
+    connection: Connection, schema: Schema, room: Room
+) -> Collection[str]:
     """
-    Rebuild a lost owner table from the jobs, which keep key and order (K3).
+    Rebuild lost owners from the jobs, which keep key and order (K3).
 
-    Revisions go on from those that the journal knows.
+    Revisions go on from those that the journal knows. An owner that is there, because
+    it was not lost or another process has written it meanwhile, stays as it is.
     """
+    there = set(
+        connection.execute(select(schema.schedule_keys.c.schedule_key)).scalars()
+    )
     owners: dict[str, tuple[str | None, int]] = {}
     for key, job_id, status, order, marked in connection.execute(
         others.owners_from_jobs(schema)
@@ -232,12 +246,13 @@ def _rebuild_owners(connection: Connection, schema: Schema) -> Collection[str]:
         # The last one by order owns the key while it is active; a marked one was
         # cancelled by its key or by id, and is given the benefit of the doubt: not.
         active = not JobStatus(status).terminal and not marked
-        owners[key] = (job_id if active else None, order or 0)
+        if key not in there:
+            owners[key] = (job_id if active else None, order or 0)
     if owners:
         noted = connection.execute(journals.last_owner_revs(schema))
         last = {row.entity_id: row.last for row in noted}
         connection.execute(
-            schema.schedule_keys.insert(),
+            room.insert_if_missing(schema.schedule_keys),
             [
                 {
                     "schedule_key": key,
