@@ -131,11 +131,22 @@ class Room(ABC):
         raise NotImplementedError(f"a table of {', '.join(columns)}")
 
     def lock_identities(
-        self, connection: Connection, locks: Table, digests: Sequence[str]
+        self,
+        connection: Connection,
+        digests: Sequence[str],
+        *,
+        jobs: Table,
+        locks: Table,
     ) -> None:
-        """Hold these names until the transaction ends; waits; sorted by the caller."""
+        """
+        Hold these names until the transaction ends; waits; sorted by the caller.
 
-    def lock_schema(self, connection: Connection, name: str) -> None:
+        The names of whoever uses the same tables, however each spells where they are.
+        """
+
+    def lock_schema(
+        self, connection: Connection, place: str | None, prefix: str
+    ) -> None:
         """Let one process at a time change the tables, until the transaction ends."""
 
     @abstractmethod

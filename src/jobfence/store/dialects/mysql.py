@@ -111,7 +111,12 @@ class MySQLRoom(Room):
         return statement.on_duplicate_key_update({key.name: key})
 
     def lock_identities(
-        self, connection: Connection, locks: Table, digests: Sequence[str]
+        self,
+        connection: Connection,
+        digests: Sequence[str],
+        *,
+        jobs: Table,  # noqa: ARG002  the rows are in a table of their own
+        locks: Table,
     ) -> None:
         """
         Insert a row for each name and delete it at once: its lock stays till the end.

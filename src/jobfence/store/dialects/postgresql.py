@@ -29,7 +29,19 @@ from sqlalchemy.types import TypeEngine
 from jobfence.statemachine.errors import InvalidOption
 from jobfence.store.dialects.base import Fault, Room
 
-_LOCK = text("SELECT pg_advisory_xact_lock(:key)")
+# Told apart by the table or the schema itself, not by its name: one store may find it by
+# the search path where another spells it out, and both have to meet.
+_LOCK = text(
+    "SELECT pg_advisory_xact_lock(:key # CAST(:table AS regclass)::oid::bigint)"
+)
+_LOCK_SCHEMA = text(
+    """
+    SELECT pg_advisory_xact_lock(:key # (
+        SELECT n.oid::bigint FROM pg_catalog.pg_namespace n
+        WHERE n.nspname = coalesce(CAST(:place AS name), current_schema())
+    ))
+    """
+)
 _NOW = text("SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint")
 _ISOLATION = text("SELECT current_setting('transaction_isolation')")
 
@@ -111,7 +123,12 @@ class PostgreSQLRoom(Room):
         return func.unnest(*arrays).table_valued(*named, name="given").render_derived()
 
     def lock_identities(
-        self, connection: Connection, locks: Table, digests: Sequence[str]
+        self,
+        connection: Connection,
+        digests: Sequence[str],
+        *,
+        jobs: Table,
+        locks: Table,  # noqa: ARG002  no table is needed, only its number
     ) -> None:
         """
         Take a transaction's advisory lock for each name.
@@ -119,12 +136,16 @@ class PostgreSQLRoom(Room):
         They leave nothing behind, work behind a transaction pooler, and the
         transaction that has one may take it again.
         """
+        spelled = connection.dialect.identifier_preparer.format_table(jobs)
         for digest in digests:
-            connection.execute(_LOCK, {"key": _number(f"{locks.fullname}:{digest}")})
+            connection.execute(_LOCK, {"key": _number(digest), "table": spelled})
 
-    def lock_schema(self, connection: Connection, name: str) -> None:
+    def lock_schema(
+        self, connection: Connection, place: str | None, prefix: str
+    ) -> None:
         """Take one advisory lock until the transaction ends."""
-        connection.execute(_LOCK, {"key": _number(f"schema:{name}")})
+        key = _number(f"schema:{prefix}")
+        connection.execute(_LOCK_SCHEMA, {"key": key, "place": place})
 
     def now_ms(self, connection: Connection) -> int:
         """Read clock_timestamp(): now() would be the transaction's start."""

@@ -22,7 +22,12 @@ from jobfence.store.sql.tx import Tx
 def identities(tx: Tx, digests: Collection[str]) -> None:
     """Hold dedupe and idempotency identities until the transaction ends."""
     if digests:
-        tx.room.lock_identities(tx.connection, tx.schema.locks, sorted(set(digests)))
+        tx.room.lock_identities(
+            tx.connection,
+            sorted(set(digests)),
+            jobs=tx.schema.jobs,
+            locks=tx.schema.locks,
+        )
 
 
 def schedule_keys(tx: Tx, keys: Collection[str]) -> dict[str, Row]:

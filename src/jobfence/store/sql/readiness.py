@@ -168,7 +168,7 @@ def ensure(
             "this database cannot undo the making of tables, so it is not done inside "
             "your transaction; call ensure_ready() on the store first"
         )
-    room.lock_schema(connection, f"{schema.metadata.schema}.{schema.prefix}")
+    room.lock_schema(connection, schema.metadata.schema, schema.prefix)
     for attempt in range(_TRIES):
         try:
             return _apply(

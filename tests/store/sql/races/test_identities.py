@@ -7,9 +7,10 @@ import pytest
 from jobfence.statemachine.errors import IdempotencyConflict
 from jobfence.statemachine.options import JobRequest
 from jobfence.statemachine.states import JobStatus
+from jobfence.store.sql.store import SqlJobStore
 from tests.store.sql.races import tasks
 from tests.store.sql.races.crew import Running, in_processes, together
-from tests.store.sql.races.place import Place
+from tests.store.sql.races.place import Place, PlaceFactory
 
 THREADS = 20
 
@@ -144,3 +145,39 @@ def test_a_batch_against_single_enqueues_of_the_same_identities(place: Place) ->
     )
     assert batch == single[::-1] == other[::-1]
     assert len(set(batch)) == place.count(JobStatus.QUEUED) == 8
+
+
+@pytest.mark.on("postgresql")
+@pytest.mark.unnoted
+def test_stores_that_spell_one_schema_differently_hold_the_same_identities(
+    place: Place,
+) -> None:
+    """The search path finds what the other one names."""
+    store = place.store()
+    spelled = SqlJobStore(place.looking, table_prefix=place.prefix, schema="public")
+    twin = partial(spelled.enqueue, "job", deduplicate_while_queued=True)
+    with store.engine.connect() as connection:
+        inside = store.within(connection)
+        first = inside.enqueue("job", deduplicate_while_queued=True)
+        waiting = Running(twin)
+        place.until_waiting(waiting)
+        connection.commit()
+    assert waiting.result() == first
+    assert set(place.jobs()) == {first}
+
+
+@pytest.mark.on("postgresql")
+@pytest.mark.unnoted
+def test_first_starts_that_spell_one_schema_differently_wait_for_each_other(
+    new_place: PlaceFactory,
+) -> None:
+    place = new_place()
+    store = place.store()
+    spelled = SqlJobStore(place.looking, table_prefix=place.prefix, schema="public")
+    with store.engine.connect() as connection:
+        store.within(connection).ensure_ready()
+        starting = Running(spelled.ensure_ready)
+        place.until_waiting(starting)
+        connection.commit()
+    starting.result()
+    spelled.ensure_ready(create=False)
