@@ -52,7 +52,7 @@ def test_a_table_is_drawn_on_a_terminal_and_names_are_no_markup(
     assert "━" in terminal.getvalue()
 
 
-@pytest.mark.parametrize(("columns", "drawn"), [("60", False), ("80", True)])
+@pytest.mark.parametrize(("columns", "drawn"), [("59", False), ("60", True)])
 def test_an_id_is_whole_however_narrow_the_terminal(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch, columns: str, *, drawn: bool
 ) -> None:
