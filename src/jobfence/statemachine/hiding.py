@@ -85,7 +85,10 @@ def _forms(secret: str) -> set[str]:
         forms |= {quote(each, " +", errors="replace"), quote(each, errors="replace")}
         forms |= {quote(each, "", errors="replace")}
         forms |= {quote_plus(each, errors="replace")}
-        forms |= {repr(each)[1:-1], ascii(each)[1:-1], " ".join(each.split())}
+        # Of a text with both quotation marks Python escapes the single one.
+        told = {repr(each)[1:-1], ascii(each)[1:-1]}
+        told |= {repr(f'"{each}')[2:-1], ascii(f'"{each}')[2:-1]}
+        forms |= told | {" ".join(form.split()) for form in (each, *told)}
         forms.add(each.replace("\\", "\\\\").replace("'", "\\'"))  # as libpq writes it
     return forms
 

@@ -39,6 +39,9 @@ _CATALOG = text(
     WHERE s.table_schema = coalesce(:place, database()) AND s.table_name IN :names
     """
 ).bindparams(bindparam("names", expanding=True))
+# A user without the right (1142, 1143), a server that is read only (1290, 1836), a
+# transaction that is (1792).
+_MAY_NOT_WRITE = [(1142,), (1143,), (1290,), (1836,), (1792,)]
 _PROBE_LENGTH = 32  # bytes; twice as many characters
 _STRICT = ("STRICT_TRANS_TABLES", "STRICT_ALL_TABLES", "TRADITIONAL")
 # By whether it is MariaDB: the first release with all that is needed, and what it
@@ -160,11 +163,17 @@ class MySQLRoom(Room):
         Refuse a driver or proxy that counts changed rows where matched ones are meant.
 
         A fence is won when its UPDATE matches a row, also one that it leaves the same.
-        Asked on a row of its own, since nobody else may have to wait for this.
+        Asked on a row of its own, since nobody else may have to wait for this. Whoever
+        may not write can do without: no fence of theirs will be tried.
         """
         probe = secrets.token_hex(_PROBE_LENGTH)
         mine = locks.c.lock_key == probe
-        connection.execute(insert(locks), {"lock_key": probe})
+        try:
+            connection.execute(insert(locks), {"lock_key": probe})
+        except DBAPIError as error:
+            if error.orig is not None and error.orig.args[:1] in _MAY_NOT_WRITE:
+                return
+            raise
         matched = connection.execute(update(locks).where(mine).values(lock_key=probe))
         connection.execute(delete(locks).where(mine))
         if matched.rowcount != 1:

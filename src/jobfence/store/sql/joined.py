@@ -14,7 +14,7 @@ from jobfence.statemachine.policy import QueuePolicy
 from jobfence.store.dialects.rooms import room_for
 from jobfence.store.sql import joining
 from jobfence.store.sql.calls import Call, Mode
-from jobfence.store.sql.runner import Ready, prepare, work
+from jobfence.store.sql.runner import Ready, prepare
 from jobfence.store.sql.tries import AGAIN, explained
 from jobfence.store.sql.tx import Settings, Tx
 
@@ -88,7 +88,7 @@ class JoinedRunner:
         try:
             if not self._ready.done:
                 prepare(tx, self._ready)
-            result = work(tx, call, self._ready)
+            result = call.work(tx)
             tx.finish()
             savepoint.commit()
         except BaseException:

@@ -25,12 +25,10 @@ class Ready:
     """
     Whether the tables were found or made; remembered only once that is committed.
 
-    `create` is what `ensure_ready` was last told. `rowcounts` says that rows were seen
-    to be counted as the fences need it.
+    `create` is what `ensure_ready` was last told.
     """
 
     done: bool = False
-    rowcounts: bool = False
     create: bool = True
     listeners: list[joining.Listener] = field(default_factory=list)
 
@@ -54,6 +52,7 @@ def found_ready(tx: Tx) -> bool:
     tx.room.check_server(tx.connection)
     if not readiness.look(tx.connection, tx.schema, tx.room).complete:
         return False
+    tx.room.check_rowcounts(tx.connection, tx.schema.locks)
     return tx.journal is None or journal.has_begun(tx)
 
 
@@ -70,28 +69,12 @@ def prepare(tx: Tx, ready: Ready) -> None:
         create=ready.create,
         joined=tx.joined,
     )
+    tx.room.check_rowcounts(tx.connection, tx.schema.locks)
     if tx.journal is not None:
         if not journal.has_begun(tx):
             journal.begin(tx)
         for key in rebuilt:
             tx.journal.touched(Entity.SCHEDULE_KEY, key, Action.REBUILD)
-
-
-def work(tx: Tx, call: Call[T], ready: Ready) -> T:
-    """
-    Do a call's work; before a store's first write see how rows are counted.
-
-    Only then: the check writes, and whoever may only read must be able to read.
-    """
-    if call.mode is Mode.WRITE and not ready.rowcounts:
-        tx.room.check_rowcounts(tx.connection, tx.schema.locks)
-        ready.rowcounts = True
-    return call.work(tx)
-
-
-def judged(call: Call[T], ready: Ready) -> Call[T]:
-    """Return the call as a store runs it whose tables are there."""
-    return Call(lambda tx: work(tx, call, ready), call.mode)
 
 
 class OwnRunner:
@@ -106,7 +89,7 @@ class OwnRunner:
     def run(self, call: Call[T]) -> T:
         """Run a call until it commits."""
         self.make_ready()
-        result, wake = self._until_done(judged(call, self._ready))
+        result, wake = self._until_done(call)
         if wake:
             self._ready.wake()
         return result

@@ -290,17 +290,13 @@ def test_a_settle_takes_what_it_can_have_beside_a_counter_that_others_hold(
     scene: Scene,
 ) -> None:
     behind, free = scene.queued("b", priority=9), scene.queued("a")
-    tables = scene.place.tables
-    answer: list[Any] = []
-
-    def work() -> None:
-        answer.append(scene.store.settle([Settlement.complete(scene.two)], claim=2))
-
-    with scene.waiting(work, tables.concurrency, concurrency_key="b"):
-        assert scene.place.jobs()[free]["status"] == JobStatus.HANDED_OFF
+    counters = scene.place.tables.concurrency
+    with scene.place.holding(counters, concurrency_key="b"):
+        _, handoffs = scene.store.settle([Settlement.complete(scene.two)], claim=2)
+        assert [each.job.id for each in handoffs] == [free]
         assert scene.place.jobs()[behind]["status"] == JobStatus.QUEUED
-    ((_acks, handoffs),) = answer
-    assert [each.job.id for each in handoffs] == [free, behind]
+    (handoff,) = scene.store.claim(2)
+    assert handoff.job.id == behind
 
 
 @pytest.mark.parametrize(

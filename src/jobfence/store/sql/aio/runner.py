@@ -18,7 +18,6 @@ from jobfence.store.sql.runner import (
     Ready,
     as_database_error,
     in_transaction,
-    judged,
     prepare,
 )
 from jobfence.store.sql.tries import Tries
@@ -47,7 +46,7 @@ class AsyncOwnRunner:
             if not found:
                 await self._until_done(Call(lambda tx: prepare(tx, self._ready)))
             self._ready.mark()
-        result, wake = await self._until_done(judged(call, self._ready))
+        result, wake = await self._until_done(call)
         if wake:
             self._ready.wake()
         return result

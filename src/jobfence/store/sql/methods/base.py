@@ -37,6 +37,8 @@ class Methods:
                     return result
                 try:
                     sent, failure = self._runner.run(call), None
+                except StopIteration:  # thrown in, it would be another error
+                    raise
                 except Exception as error:  # noqa: BLE001  thrown in, and out again
                     failure = error
         finally:
