@@ -16,7 +16,7 @@ def make_ready() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             nothing = os.open(os.devnull, os.O_RDWR)  # the lowest free number
-            os.set_inheritable(nothing, True)  # noqa: FBT003  as 0, 1 and 2 are
+            os.set_inheritable(nothing, True)  # noqa: FBT003  it takes no name
             setattr(sys, name, os.fdopen(nothing, mode, encoding="utf-8"))
     for stream in (sys.stdout, sys.stderr):
         # A job's name may hold what the terminal's encoding cannot show.

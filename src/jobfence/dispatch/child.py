@@ -71,7 +71,8 @@ def _open_standard_error() -> None:
         os.fstat(2)
     except OSError:
         # Input and output are open, so this is the lowest free number: 2.
-        os.set_inheritable(os.open(os.devnull, os.O_WRONLY), True)  # noqa: FBT003
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.set_inheritable(nothing, True)  # noqa: FBT003  it takes no name
 
 
 def perform(request: Request) -> Answer:

@@ -32,7 +32,7 @@ class Answering:
     def __init__(self, answer: object) -> None:
         self.answer = answer
 
-    def delay_ms(self, failures: int) -> int:  # noqa: ARG002
+    def delay_ms(self, failures: int) -> int:  # noqa: ARG002  a policy's
         """Return the answer, whatever it is."""
         if isinstance(self.answer, type):
             raise self.answer("no idea")
@@ -50,12 +50,12 @@ def _settled(store: JobStore, job_id: str, handoff_id: str) -> Job | None:
     return ack.job
 
 
-def _recovered(store: JobStore, job_id: str, handoff_id: str) -> Job | None:  # noqa: ARG001
+def _recovered(store: JobStore, job_id: str, handoff_id: str) -> Job | None:  # noqa: ARG001  alike
     (job,) = store.recover_expired()
     return job
 
 
-def _all_recovered(store: JobStore, job_id: str, handoff_id: str) -> Job | None:  # noqa: ARG001
+def _all_recovered(store: JobStore, job_id: str, handoff_id: str) -> Job | None:  # noqa: ARG001  alike
     (job,) = store.recover_handed_off()
     return job
 
