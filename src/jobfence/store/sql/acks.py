@@ -56,19 +56,18 @@ def _groups(
     A run has one row of the table and each job once; None collects unknown jobs. Each
     run is chosen after the one before it was made, for it may speak of the same job.
     """
-    run: list[Settlement] = []
+    run: dict[str, Settlement] = {}
     current: Transition | None = None
     for ack in acks:
         chosen = _chosen(tx, rows, ack)
-        again = any(each.job_id == ack.job_id for each in run)
-        if run and (again or chosen is not current):
-            yield current, run
-            run = []
+        if run and (ack.job_id in run or chosen is not current):
+            yield current, list(run.values())
+            run = {}
             chosen = _chosen(tx, rows, ack)
         current = chosen
-        run.append(ack)
+        run[ack.job_id] = ack
     if run:
-        yield current, run
+        yield current, list(run.values())
 
 
 def _chosen(tx: Tx, rows: dict[str, Row], ack: Settlement) -> Transition | None:

@@ -107,9 +107,7 @@ def _counted(tx: Tx, row: Row, cap: int) -> Row:
 
 def lacking(tx: Tx, keys: Collection[str]) -> set[str]:
     """Return the keys that have no counter."""
-    if not keys:
-        return set()
-    known = tx.run(counters.by_keys(tx.schema), in_keys=sorted(keys)).mappings()
+    known = tx.rows_in(counters.by_keys(tx.schema), counters.KEYS, keys)
     return set(keys) - {str(row["concurrency_key"]) for row in known}
 
 

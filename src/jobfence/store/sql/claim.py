@@ -142,7 +142,7 @@ def claim_filter(
     full: set[str] = set()
     opened: set[str] = set()
     if caps:
-        for row in tx.rows(counters.by_keys(tx.schema), in_keys=sorted(caps)):
+        for row in tx.rows_in(counters.by_keys(tx.schema), counters.KEYS, caps):
             key = str(row["concurrency_key"])
             if row["max_concurrency"] != caps[key]:
                 has_room = _int(row["active_count"]) < caps[key]

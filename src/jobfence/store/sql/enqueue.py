@@ -2,7 +2,7 @@
 
 import json
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -133,8 +133,8 @@ def check_cap(
     _check_same(key, known[key], given)
 
 
-def _registered(tx: Tx, keys: Sequence[str]) -> dict[str, object]:
-    rows = tx.rows(counters.by_keys(tx.schema), in_keys=keys)
+def _registered(tx: Tx, keys: Collection[str]) -> dict[str, object]:
+    rows = tx.rows_in(counters.by_keys(tx.schema), counters.KEYS, keys)
     return {str(row["concurrency_key"]): row["max_concurrency"] for row in rows}
 
 
@@ -247,7 +247,7 @@ def _register(tx: Tx, caps: dict[str, int], *, given: bool) -> None:
     """Make the counters that are missing, in key order."""
     # An existing counter is not even touched: a caller's open transaction must not hold
     # one.
-    found = _registered(tx, sorted(caps))
+    found = _registered(tx, caps)
     if given:
         for key, cap in found.items():
             _check_same(key, cap, caps[key])

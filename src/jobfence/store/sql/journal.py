@@ -26,7 +26,6 @@ from jobfence.store.sql.rows import Row
 from jobfence.store.sql.schema import Schema
 from jobfence.store.sql.statements import journals
 
-_READ_AT_ONCE = 500
 _ACTION_LENGTH = 64
 
 
@@ -175,11 +174,8 @@ def _read(tx: Any, entity: Entity, ids: Collection[str]) -> Iterator[tuple[str, 
         Entity.COUNTER: tx.schema.concurrency,
         Entity.SCHEDULE_KEY: tx.schema.schedule_keys,
     }
-    statement, wanted = journals.rows_now(tables[entity]), sorted(ids)
-    for first in range(0, len(wanted), _READ_AT_ONCE):
-        some = wanted[first : first + _READ_AT_ONCE]
-        for row in tx.rows(statement, in_ids=some):
-            yield str(row["entity_id"]), row
+    for row in tx.rows_in(journals.rows_now(tables[entity]), "in_ids", ids):
+        yield str(row["entity_id"]), row
 
 
 def _text(row: Row) -> str:

@@ -33,14 +33,14 @@ def identities(tx: Tx, digests: Collection[str]) -> None:
 def schedule_keys(tx: Tx, keys: Collection[str]) -> dict[str, Row]:
     """Hold schedule keys that exist, and return their rows."""
     statement = tx.room.locked(others.schedule_keys(tx.schema))
-    rows = tx.rows(statement, in_keys=sorted(keys))
+    rows = tx.rows_in(statement, "in_keys", keys)
     return {str(row["schedule_key"]): row for row in rows}
 
 
 def free_schedule_keys(tx: Tx, keys: Collection[str]) -> set[str]:
     """Hold those schedule keys that nobody else holds, without waiting."""
     statement = tx.room.locked(others.schedule_keys(tx.schema), skip_locked=True)
-    rows = tx.rows(statement, in_keys=sorted(keys))
+    rows = tx.rows_in(statement, "in_keys", keys)
     return {str(row["schedule_key"]) for row in rows}
 
 
@@ -52,15 +52,15 @@ def job_rows(
 
     The keys first, for any of these steps may end a job and its ownership with it.
     """
-    wanted = sorted(set(ids))
+    wanted = set(ids)
     if not wanted:
         return {}
     if tx.room.locks_rows:
-        keys = tx.run(jobs.schedule_keys_of(tx.schema), in_ids=wanted).scalars().all()
-        if keys:
-            schedule_keys(tx, keys)
+        owned = tx.rows_in(jobs.schedule_keys_of(tx.schema), jobs.IDS, wanted)
+        if owned:
+            schedule_keys(tx, {str(row["schedule_key"]) for row in owned})
     statement = tx.room.locked(jobs.by_ids(tx.schema), skip_locked=skip_locked)
-    return {str(row["id"]): row for row in tx.rows(statement, in_ids=wanted)}
+    return {str(row["id"]): row for row in tx.rows_in(statement, jobs.IDS, wanted)}
 
 
 def share_jobs(tx: Tx, ids: Collection[str], held: dict[str, Row]) -> None:
@@ -88,6 +88,6 @@ def counter_rows(
     if not keys:
         return {}
     statement = tx.room.locked(counters.by_keys(tx.schema), skip_locked=skip_locked)
-    rows = tx.rows(statement, in_keys=sorted(keys))
+    rows = tx.rows_in(statement, "in_keys", keys)
     tx.holds_counters = tx.holds_counters or bool(rows)
     return {str(row["concurrency_key"]): row for row in rows}

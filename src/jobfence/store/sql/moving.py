@@ -151,7 +151,7 @@ def _won(tx: Tx, moves: Sequence[Move], changed: int) -> set[str]:
     if changed == 0:
         return set()
     revs = {each.job_id: each.row["rev"] for each in moves}
-    rows = tx.rows(tx.latest(jobs.by_ids(tx.schema)), in_ids=sorted(revs))
+    rows = tx.rows_in(tx.latest(jobs.by_ids(tx.schema)), jobs.IDS, revs)
     return {str(row["id"]) for row in rows if row["rev"] != revs[str(row["id"])]}
 
 

@@ -18,6 +18,10 @@ from jobfence.store.sql.rows import Row
 from jobfence.store.sql.schema import Schema
 from jobfence.store.sql.statements import others
 
+# How many values one list of a statement has: SQLite takes 32,766 parameters in all,
+# PostgreSQL 65,535.
+LISTED = 10_000
+
 
 @dataclass(slots=True)
 class Settings:
@@ -154,6 +158,18 @@ class Tx:
         names = tuple(found.keys())
         # Not by mappings(): that asks each row for each name, in twice the time.
         return [dict(zip(names, row, strict=True)) for row in found.all()]
+
+    def rows_in(
+        self, statement: Executable, name: str, values: Collection[str]
+    ) -> list[Row]:
+        """
+        Execute a SELECT that has a list of values under this name, however many.
+
+        Sorted, and part after part: rows that it locks are locked in their order.
+        """
+        wanted = sorted(values)
+        parts = (wanted[at : at + LISTED] for at in range(0, len(wanted), LISTED))
+        return [row for part in parts for row in self.rows(statement, **{name: part})]
 
     def one(self, statement: Executable, **parameters: Any) -> Row | None:
         """Execute a SELECT of at most one row."""
