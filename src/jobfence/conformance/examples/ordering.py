@@ -104,6 +104,17 @@ class Ordering(SuiteBase):
         assert scheduled is not None
         assert scheduled.id == first
 
+    def test_the_next_scheduled_job_is_one_that_waits(self, bench: Bench) -> None:
+        """Rule O2: of one moment the first by id; an ended one is none."""
+        store, due = bench.open(), START_MS + 60_000
+        ids = [store.enqueue("mail", scheduled_at=due) for _ in range(3)]
+        found = []
+        while (scheduled := store.next_scheduled()) is not None:
+            found.append(scheduled.id)
+            store.cancel(scheduled.id)
+            assert len(found) <= len(ids), "O2: a cancelled job is the next one"
+        assert found == sorted(ids)
+
     def test_a_claim_asks_for_queues_and_modes(self, bench: Bench) -> None:
         """Rule E, C's issue: execution modes and queues as filters."""
         store = bench.open()
@@ -206,10 +217,12 @@ class Ordering(SuiteBase):
         store.enqueue("mail", queue="b")
         store.enqueue("mail", queue="b", scheduled_at=START_MS + 10**6)
         held(store, store.enqueue("mail", queue="a"))
+        store.enqueue("mail", queue="not yet", scheduled_at=START_MS + 10**6)
         bench.clock.advance(250)
         none = dict.fromkeys(JobStatus, 0)
         assert store.queue_stats() == [
             QueueStats("a", {**none, JobStatus.HANDED_OFF: 1}, False, None, 1, None),
             QueueStats("b", {**none, JobStatus.QUEUED: 2}, False, 4, 0, 250),
             QueueStats("idle", none, False, 1, 0, None),
+            QueueStats("not yet", {**none, JobStatus.QUEUED: 1}, False, None, 0, None),
         ]
