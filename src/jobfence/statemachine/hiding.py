@@ -29,10 +29,13 @@ _PARAMETER_IN_TEXT = re.compile(
     rf"((?<!\w)\w*(?:{_TELLING})\w*=)('(?:[^'\\]|\\.)*'|[^&\s]+)", re.IGNORECASE
 )
 
+# What is not encoded: by SQLAlchemy in a password, by urllib in a path, by the careful.
+_KEPT = (" +", "/", "")
+
 
 def without_password(url: str) -> str:
     """Hide the passwords of one URL."""
-    url = _LOGIN.sub(rf"\1:{HIDDEN}@", url, count=1)
+    url = _LOGIN.sub(rf"\1:{HIDDEN}@", url)
     return _PARAMETER.sub(_hide_value, url)
 
 
@@ -48,8 +51,9 @@ def without_secrets(text: str, urls: Iterable[str] = ()) -> str:
         text = text.replace(url, without_password(url))
         secrets |= _secrets(url)
     if secrets:
-        longest_first = sorted(secrets, key=len, reverse=True)
-        text = re.sub("|".join(map(_as_word, longest_first)), HIDDEN, text)
+        # Backwards: what goes on comes before what it begins with.
+        in_turn = map(_as_word, sorted(secrets, reverse=True))
+        text = re.sub("|".join(in_turn), HIDDEN, text)
     text = _LOGIN_IN_WORD.sub(rf"\1:{HIDDEN}@", text)
     text = _LOGIN_WITH_SPACES.sub(rf"\1:{HIDDEN}@", text)
     return _PARAMETER_IN_TEXT.sub(rf"\1{HIDDEN}", text)
@@ -82,9 +86,8 @@ def _forms(secret: str) -> set[str]:
     plain = {secret, unquote(secret), unquote_plus(secret)}
     forms = set(plain)
     for each in plain:
-        forms |= {quote(each, " +", errors="replace"), quote(each, errors="replace")}
-        forms |= {quote(each, "", errors="replace")}
-        forms |= {quote_plus(each, errors="replace")}
+        forms |= {quote(each, kept, errors="replace") for kept in _KEPT}
+        forms.add(quote_plus(each, errors="replace"))
         # Of a text with both quotation marks Python escapes the single one.
         told = {repr(each)[1:-1], ascii(each)[1:-1]}
         told |= {repr(f'"{each}')[2:-1], ascii(f'"{each}')[2:-1]}
