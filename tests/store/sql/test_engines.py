@@ -43,6 +43,35 @@ def test_sqlite_is_durable_and_waits(
     assert ask(database, f"PRAGMA {pragma}") == value
 
 
+class Asked(Exception):
+    """What a driver would have been given."""
+
+
+@pytest.mark.parametrize(
+    ("url", "seconds"),
+    [
+        ("sqlite:///jobs.db", {"timeout": 30}),
+        ("sqlite:///jobs.db?timeout=5", {"timeout": 5.0}),
+        ("postgresql://h/d", {"connect_timeout": 10}),
+        ("postgresql://h/d?connect_timeout=3", {"connect_timeout": "3"}),
+        ("mysql://h/d", {"connect_timeout": 10}),
+        ("mariadb://h/d?connect_timeout=3", {"connect_timeout": 3}),
+    ],
+)
+def test_how_long_to_wait_is_for_the_url_to_say(
+    monkeypatch: pytest.MonkeyPatch, url: str, seconds: dict[str, object]
+) -> None:
+    def connect(*_args: object, **options: object) -> None:
+        raise Asked(options)
+
+    engine = make_engine(url)
+    monkeypatch.setattr(engine.dialect, "connect", connect)
+    with pytest.raises(Asked) as asked:
+        engine.connect()
+    (options,) = asked.value.args
+    assert {name: options[name] for name in seconds} == seconds
+
+
 @only("mariadb")
 def test_mariadb_is_strict_and_reads_what_is_committed(database: Database) -> None:
     assert "STRICT_TRANS_TABLES" in ask(database, "SELECT @@sql_mode")

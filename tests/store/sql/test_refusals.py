@@ -60,6 +60,49 @@ def test_a_url_that_is_none_is_refused(url: Any, words: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("sqlite://h/jobs.db?password=SESAME", "Invalid SQLite URL"),
+        ("sqlite://u:SESAME@/jobs.db", "Invalid SQLite URL"),
+        ("sqlite:///jobs.db?timeout=long", "could not convert string to float"),
+        ("postgresql://u:SESAME@/d?host=a,b&port=1", "number of hosts and ports"),
+        ("mysql://u:SESAME@h/d?read_timeout=long", "invalid literal for int"),
+    ],
+)
+def test_a_url_that_its_driver_cannot_use_is_refused(url: str, words: str) -> None:
+    for kind in (SqlJobStore, AsyncSqlJobStore):
+        with pytest.raises(InvalidOption, match=words) as refusal:
+            kind(url)
+        assert refusal.value.option == "url"
+        assert "SESAME" not in sentence(refusal.value)
+        assert refusal.value.__cause__ is None, "it may hold the password"
+
+
+@pytest.mark.parametrize(
+    ("parameter", "words"),
+    [("nonsense=1", "'nonsense'"), ("ssl_ca=/nowhere", "No such file")],
+)
+def test_a_url_whose_driver_refuses_it_only_when_it_connects(
+    parameter: str, words: str
+) -> None:
+    store = SqlJobStore(f"mysql://u:SESAME@127.0.0.1:9/d?{parameter}")
+    for call in (store.counts, store.ensure_ready, lambda: store.enqueue("job")):
+        with pytest.raises(InvalidOption, match=words) as refusal:
+            call()
+        assert "SESAME" not in sentence(refusal.value)
+
+
+def test_the_same_of_an_async_driver() -> None:
+    async def ask() -> None:
+        store = AsyncSqlJobStore("mysql://u:SESAME@127.0.0.1:9/d?nonsense=1")
+        with pytest.raises(InvalidOption, match="'nonsense'"):
+            await store.counts()
+        await store.close()
+
+    asyncio.run(ask())
+
+
+@pytest.mark.parametrize(
     ("url", "driver", "extra"),
     [
         ("postgresql://u:secret@h/d", "psycopg", "postgresql"),

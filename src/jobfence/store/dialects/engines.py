@@ -5,6 +5,9 @@ import os
 import time
 import weakref
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import (
@@ -22,7 +25,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 from jobfence.statemachine.errors import InvalidOption, MissingDriver
 from jobfence.store.dialects.naming import MYSQL_NAMES
-from jobfence.store.dialects.urls import shown_url
+from jobfence.store.dialects.urls import shown_url, without_secrets_of
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
@@ -32,6 +35,9 @@ BUSY_TIMEOUT_S = 30
 CONNECT_TIMEOUT_S = 10
 _WAL_TRIES = 200
 _WAL_PAUSE_S = 0.01
+
+# Of a file that a URL names. Other OSErrors may be of the network.
+_OF_FILES = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
 
 # A plain URL takes the driver that the extra of that name installs.
 _SYNC = {
@@ -51,7 +57,8 @@ _ASYNC = {
 def make_engine(url: str | URL) -> Engine:
     """Make a store's own engine; `InvalidOption` or `MissingDriver` say what is wrong."""
     parsed = _with_driver(url, _SYNC)
-    engine = create_engine(parsed, **_options(parsed))
+    with _blaming(parsed):
+        engine = create_engine(parsed, **_options(parsed))
     _attach(engine)
     return engine
 
@@ -74,7 +81,8 @@ def make_async_engine(url: str | URL) -> "AsyncEngine":
     from sqlalchemy.ext.asyncio import create_async_engine  # noqa: PLC0415
 
     parsed = _with_driver(url, _ASYNC)
-    engine = create_async_engine(parsed, **_options(parsed, sync=False))
+    with _blaming(parsed):
+        engine = create_async_engine(parsed, **_options(parsed, sync=False))
     _attach(engine.sync_engine)
     return engine
 
@@ -114,10 +122,26 @@ def _with_driver(url: str | URL, drivers: dict[str, tuple[str, str, str]]) -> UR
     return parsed
 
 
+@contextmanager
+def _blaming(url: URL) -> Iterator[None]:
+    """
+    Say of a URL that SQLAlchemy, or the driver, could do nothing with it.
+
+    An error of the database is another matter, and not of these kinds.
+    """
+    try:
+        yield
+    except (ArgumentError, TypeError, ValueError, *_OF_FILES) as problem:
+        told = " ".join(without_secrets_of(url, str(problem)).split())
+        raise InvalidOption(
+            "url", shown_url(url), f"must be one that its driver takes ({told})"
+        ) from None
+
+
 def _options(url: URL, *, sync: bool = True) -> dict[str, Any]:
     name = url.get_backend_name()
     if name == "sqlite":
-        options: dict[str, Any] = {"connect_args": {"timeout": BUSY_TIMEOUT_S}}
+        options: dict[str, Any] = {"connect_args": _usual(url, timeout=BUSY_TIMEOUT_S)}
         if in_memory(url):
             # Each connection would be a database of its own: all share one, in turn.
             options["poolclass"] = QueuePool if sync else AsyncAdaptedQueuePool
@@ -130,14 +154,19 @@ def _options(url: URL, *, sync: bool = True) -> dict[str, Any]:
         # hands to somebody else (rule T4).
         options["connect_args"] = {
             "prepare_threshold": None,
-            "connect_timeout": CONNECT_TIMEOUT_S,
+            **_usual(url, connect_timeout=CONNECT_TIMEOUT_S),
         }
     elif name in MYSQL_NAMES:
         options["connect_args"] = {
-            "connect_timeout": CONNECT_TIMEOUT_S,
             "charset": "utf8mb4",
+            **_usual(url, connect_timeout=CONNECT_TIMEOUT_S),
         }
     return options
+
+
+def _usual(url: URL, **seconds: int) -> dict[str, int]:
+    """Return what a driver is given unless the URL says it: that would go unheard."""
+    return {name: value for name, value in seconds.items() if name not in url.query}
 
 
 def in_memory(url: URL) -> bool:
@@ -168,7 +197,16 @@ def _attach(engine: Engine) -> None:
         event.listen(engine, "connect", _set_up_sqlite)
     elif engine.dialect.name in MYSQL_NAMES:
         event.listen(engine, "connect", _set_up_mysql)
+    event.listen(engine, "do_connect", partial(_connect, engine.url))
     guard_against_fork(engine)
+
+
+def _connect(
+    url: URL, dialect: Any, _record: object, args: Any, options: dict[str, Any]
+) -> Any:
+    """Connect; some of what a URL asks for is looked at only then."""
+    with _blaming(url):
+        return dialect.connect(*args, **options)
 
 
 def _set_up_sqlite(connection: Any, _record: object) -> None:
