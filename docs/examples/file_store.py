@@ -295,7 +295,7 @@ class FileJobStore:
     ):
         return self.settle(
             [],
-            claim=limit,
+            claim=checks.integer("limit", limit, least=0, most=10_000),
             queues=queues,
             execution_modes=execution_modes,
             worker_id=worker_id,
@@ -303,9 +303,10 @@ class FileJobStore:
         )[1]
 
     def claim_job(self, job_id, *, worker_id="local", handoff_id=None, lease_ms=...):
-        worker, lease = checks.text("worker_id", worker_id), self._lease(lease_ms)
+        worker = checks.text("worker_id", worker_id)
         if handoff_id is not None:
             checks.text("handoff_id", handoff_id)
+        lease = self._lease(lease_ms)
         with self._transaction() as work:
             row = work.jobs.get(job_id)
             if row is not None and handoff_id and row["handoff_id"] == handoff_id:
@@ -374,7 +375,7 @@ class FileJobStore:
     ):
         """Acknowledge in the order given, then claim, in one transaction (T5)."""
         acks = [settled(each) for each in acks]  # before anything is written
-        limit = checks.integer("limit", claim, least=0, most=10_000)
+        limit = checks.integer("claim", claim, least=0, most=10_000)
         worker, lease = checks.text("worker_id", worker_id), self._lease(lease_ms)
         wanted = options.queue_names(queues), options.execution_modes(execution_modes)
         with self._transaction() as work:

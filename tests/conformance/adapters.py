@@ -3,7 +3,7 @@
 from typing import Any
 
 from jobfence.conformance import ALL, Capability, Model, watch
-from jobfence.statemachine.values import Ack, Handoff
+from jobfence.statemachine.values import Ack, Handoff, Job
 from jobfence.store import MemoryJobStore
 
 model = Model()
@@ -50,6 +50,17 @@ class Breaking(MemoryJobStore):
 
 def breaking(namespace: str, **settings: Any) -> MemoryJobStore:
     return Breaking(data=model.data(namespace), **settings)
+
+
+class Lax(MemoryJobStore):
+    """Takes a limit of none for a limit of one."""
+
+    def recover_expired(self, *, limit: int = 100) -> list[Job]:
+        return super().recover_expired(limit=limit or 1)
+
+
+def lax(namespace: str, **settings: Any) -> MemoryJobStore:
+    return Lax(data=model.data(namespace), **settings)
 
 
 def watched_closely(namespace: str, **settings: Any) -> MemoryJobStore:

@@ -57,6 +57,8 @@ def test_what_no_single_rule_is_about_is_shown_under_the_rules_of_the_call() -> 
     assert rules_of("claim", "scheduled_job('nightly',).current") == "K2"
     assert rules_of("claim", "[0].job.id") == "O1"
     assert rules_of("get", "job.id") == RULES_OF["get"]
+    assert rules_of("enqueue", "the answer", "job 2", "job 1") == "E4-E6"
+    assert rules_of("enqueue", "the answer", "KeyError", "job 1") == RULES_OF["enqueue"]
 
 
 class OrderUsedTwice(Faulty):

@@ -5,6 +5,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from jobfence.conformance import words
 from jobfence.conformance.report import page
 from jobfence.conformance.result import Result
 from jobfence.conformance.results import Results
@@ -84,7 +85,7 @@ def test_the_matrix_comes_first_and_one_cause_is_told_once() -> None:
         failed("test_f", "assert 1 == 2", "examples"),
     )
     assert [line for line in lines if not line.startswith(" ")][:-1] == [
-        "M18: test_a and 2 more like it",
+        "M18: test_a[1] and 2 more like it",
         "M18: test_c and 1 more like it",
         "M18: test_e",
         "M18: test_f",
@@ -102,15 +103,85 @@ def test_a_failure_is_told_by_its_rule_or_by_the_statement_that_did_not_hold(
     shown = done.stdout[done.stdout.index("= conformance =") :].splitlines()[1:]
     assert shown == [
         "C6: test_a_batch_respects_the_cap",
+        "    store = bench.open()",
+        '    keyed(store, "k", 2, 10)',
+        '    (free,) = keyed(store, "l", 1)',
+        "    taken = store.claim(10)",
         '    assert [each.job.concurrency_key for each in taken] == ["k", "k", "l"]',
         "    AssertionError: assert ['k', 'k'] == ['k', 'k', 'l']",
         "      Right contains one more item: 'l'",
         "C6: test_a_backlog_hides_nothing",
+        "    store = bench.open()",
+        '    keyed(store, "k", 1)',
+        "    store.claim()",
+        "    for _ in range(10):",
+        '        keyed(store, "k", 1, 30)',
+        '    (other,) = keyed(store, "l", 1)',
         "    assert [each.job.id for each in store.claim(1)] == [other]",
-        f"    raised at adapters.py:{shown[6].rpartition(':')[2]}",
+        f"    raised at adapters.py:{shown[-3].rpartition(':')[2]}",
         "    KeyError: 'no more'",
         "adapters:breaking: conformance suite 1.0: 2 failed",
     ]
+
+
+def test_the_values_that_a_test_was_called_with_are_told(tmp_path: Path) -> None:
+    only = "test_a_bad_option_of_any_call"
+    done = run("jobfence.conformance", "adapters:lax", "-k", only, cwd=tmp_path)
+    _, heading, values, *told = done.stdout.partition("= conf")[2].splitlines()
+    assert heading.startswith(f"E1: {only}_is_refused_by_name_and_writes_nothing[")
+    assert values == (
+        "    with method='recover_expired', args=(), options={'limit': 0}, "
+        "refused='limit'"
+    )
+    assert told[-3:-1] == [
+        "        getattr(store, method)(*given, **options)",
+        "    Failed: DID NOT RAISE InvalidOption",
+    ]
+
+
+def test_of_many_causes_the_last_are_told_by_name_only() -> None:
+    says = "\n".join(f"line {number}" for number in range(12))
+    lines = printed(
+        failed("test_a", says),
+        failed("test_b", says),
+        *(failed(f"test_{name}", says, "examples") for name in "cdefgh"),
+    )
+    told = [f"    line {number}" for number in range(12)]
+    assert lines == [
+        *("M18: test_a", *told, "M18: test_b", *told),
+        *(line for name in "cdef" for line in (f"M18: test_{name}", *told[-3:])),
+        "and, said in the report: M18: test_g; M18: test_h",
+        "mine: conformance suite 1.0: 8 failed",
+    ]
+
+
+def both(bench: list[str]) -> None:
+    """Do what is not shown."""
+    for each in bench:
+        with pytest.raises(
+            ValueError,
+            match="no",
+        ):
+            int(each)
+    assert bench == []
+
+
+@pytest.mark.parametrize(
+    ("given", "last"),
+    [
+        (["7"], ["    ):", "        int(each)"]),
+        (["no"], ["        int(each)", "assert bench == []"]),
+    ],
+)
+def test_the_way_to_a_fault_ends_with_the_statement_that_failed(
+    given: list[str], last: list[str]
+) -> None:
+    with pytest.raises(BaseException) as info:  # noqa: PT011  of two kinds
+        both(given)
+    failed = next(each for each in info.traceback if each.name == "both")
+    way = words.way_to(failed.frame.code.raw, failed.lineno + 1)
+    assert len(way) <= 9
+    assert way[-2:] == last
 
 
 def test_how_pytest_came_to_the_values_of_an_assertion_is_left_out() -> None:

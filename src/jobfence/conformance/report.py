@@ -103,7 +103,7 @@ def _faults(found: dict[str, Any]) -> Iterator[str]:
         yield "<h2>What is wrong</h2>"
     for failed in groups:
         each, more = failed[0], len(failed) - 1
-        name = each["name"].partition("[")[0]
+        name = each["name"]
         links = [f"<a href='#rule-{rule}'>{rule}</a>" for rule in each["rules"]]
         title = f" {escape(name)}" + (f" · and {more} more like it" if more else "")
         yield f"<div class=fault><h3>{', '.join(links)}{title}</h3>"

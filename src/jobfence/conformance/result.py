@@ -10,7 +10,7 @@ import pytest
 from jobfence.conformance.capabilities import Capability, needed_by
 from jobfence.conformance.stateful.comparing import Divergence
 from jobfence.conformance.whole import UNFINISHED
-from jobfence.conformance.words import NAMED, says
+from jobfence.conformance.words import NAMED, WIDTH, says
 
 _RULE = re.compile(r"\b([MECKOBLRST]\d{1,2}b?)\b")
 _RANGE = re.compile(r"\b([MECKOBLRST])(\d{1,2})b?-\1(\d{1,2})b?\b")
@@ -75,6 +75,8 @@ def result_of(
         told = says(call.excinfo, report)
     if named := NAMED.match(told):
         rules = (named[1],)
+    elif told and not steps:
+        told = "\n".join([*_values(item), told])
     if unfinished := str(error).startswith(UNFINISHED):
         told = str(error).removeprefix(UNFINISHED).strip()
     return Result(
@@ -90,6 +92,14 @@ def result_of(
         steps=steps,
         differences=differences,
     )
+
+
+def _values(item: pytest.Item) -> list[str]:
+    """Say what a test was called with: its id may show a number in the place of it."""
+    callspec = getattr(item, "callspec", None)
+    given = {} if callspec is None else callspec.params
+    told = ", ".join(f"{name}={value!r}" for name, value in given.items())
+    return [f"with {told}"[:WIDTH]] if told else []
 
 
 def _outcome(report: pytest.TestReport) -> str:

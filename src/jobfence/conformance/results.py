@@ -3,7 +3,7 @@
 import platform
 import time
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,8 @@ from jobfence.conformance.seeded import Seeded
 from jobfence.conformance.whole import NOT_RUN
 
 _SHOWN_LINES = 8  # at each end
+# Of several causes the first are told whole, some in a few lines, the others by name.
+_WHOLE, _SHORT, _FEW_LINES = 2, 6, 3
 
 
 @dataclass(slots=True)
@@ -133,11 +135,14 @@ class Results:
 
     def lines(self) -> Iterator[str]:
         """Say it for a terminal."""
-        for failed in self.faults():
-            first, name = failed[0], failed[0].name.partition("[")[0]
-            times = f" and {len(failed) - 1} more like it" if failed[1:] else ""
-            yield ": ".join([*filter(None, [", ".join(first.rules)]), f"{name}{times}"])
-            yield from (f"    {line}" for line in _middle_cut(first.says.splitlines()))
+        faults = self.faults()
+        for number, failed in enumerate(faults[:_SHORT]):
+            yield _heading(failed)
+            says = failed[0].says.splitlines()
+            shown = _middle_cut(says) if number < _WHOLE else says[-_FEW_LINES:]
+            yield from (f"    {line}" for line in shown)
+        if others := faults[_SHORT:]:
+            yield f"and, said in the report: {'; '.join(map(_heading, others))}"
         if self.seeded:
             lost = [name for name, found in self.seeded.items() if not found]
             told = f": {', '.join(lost)}" if lost else ""
@@ -186,6 +191,13 @@ class Results:
                 "survived": [name for name, seen in self.seeded.items() if not seen],
             }
         return found
+
+
+def _heading(failed: Sequence[Result]) -> str:
+    """Return the rules and the test of what failed for one cause."""
+    more = f" and {len(failed) - 1} more like it" if failed[1:] else ""
+    rules = ", ".join(failed[0].rules)
+    return f"{rules}{': ' if rules else ''}{failed[0].name}{more}"
 
 
 def _middle_cut(lines: list[str]) -> list[str]:

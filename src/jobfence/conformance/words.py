@@ -1,11 +1,15 @@
 """What a failure says, in few words: the rule, or the statement that did not hold."""
 
+import ast
+import inspect
 import re
+import textwrap
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import takewhile
 from pathlib import Path
-from typing import TypeVar
+from types import CodeType
+from typing import TypeGuard, TypeVar
 
 import pytest
 
@@ -14,11 +18,14 @@ from jobfence.conformance.stateful.comparing import Divergence
 # How the suite's own messages begin, such as "M18: a stale …".
 NAMED = re.compile(r"(?:AssertionError: )?([MECKOBLRST]\d{0,2}b?):")
 _HERE = Path(__file__).parent
+_PYTEST = Path(pytest.__file__).parent.parent / "_pytest"
 _BARE = re.compile(r"(AssertionError: )?assert (not )?(True|False|None)")
 _WHERE = re.compile(r"\s*\+\s+where (.*)")
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}")
 _RAISED = "raised at "
-_WIDTH = 160
+WIDTH = 160
+_MOST_CODE = 8  # lines of a test
+_HEADS = (ast.For, ast.AsyncFor, ast.While, ast.If, ast.Try)
 _LAYERS = ("matrix", "examples", "stateful")
 Failure = TypeVar("Failure")
 
@@ -41,7 +48,7 @@ def says(info: pytest.ExceptionInfo[BaseException], report: pytest.TestReport) -
     if len(told) == 1 and _BARE.fullmatch(told[0].strip()):
         # Of a bare assertion only the value's origin says what was seen.
         told = [f"seen: {found[1]}" for found in map(_WHERE.match, lines) if found][:1]
-    return "\n".join([*_place(info), *(line[:_WIDTH] for line in told)])
+    return "\n".join([*_place(info), *(line[:WIDTH] for line in told)])
 
 
 def _is_noise(line: str) -> bool:
@@ -49,14 +56,44 @@ def _is_noise(line: str) -> bool:
 
 
 def _place(info: pytest.ExceptionInfo[BaseException]) -> list[str]:
-    """Return the suite's statement, and where the store raised an error, if it did."""
-    entries = [*info.traceback]
+    """
+    Return the test's statements up to the one that did not hold: the way to the fault.
+
+    Behind them, that of the suite's own helper, and where the store raised an error.
+    """
+    entries = [
+        each for each in info.traceback if _PYTEST not in Path(each.path).parents
+    ]
     own = [each for each in entries if _HERE in Path(each.path).parents]
-    told = [" ".join(str(own[-1].statement).split())[:_WIDTH]] if own else []
+    test = next((each for each in own if each.name.startswith("test_")), None)
+    told = [] if test is None else way_to(test.frame.code.raw, test.lineno + 1)
+    if own and own[-1] is not test:
+        told.append(" ".join(str(own[-1].statement).split())[:WIDTH])
     if entries and entries[-1] not in own:
         last = entries[-1]
         told.append(f"{_RAISED}{Path(last.path).name}:{last.lineno + 1}")
     return told
+
+
+def way_to(code: CodeType, failed: int) -> list[str]:
+    """Return the last lines of a test, which failed in this line of its file."""
+    source, first = inspect.getsourcelines(code)
+    (test,) = ast.parse(textwrap.dedent("".join(source))).body
+    assert isinstance(test, ast.FunctionDef | ast.AsyncFunctionDef)
+    at = failed - first + 1
+    around = [each for each in ast.walk(test) if _holds(each, at)]
+    last = max(around, key=lambda each: each.lineno)
+    # A `with` may fail at its end: what is in it was done.
+    end = at if isinstance(last, _HEADS) else last.end_lineno or at
+    begin = test.body[1 if ast.get_docstring(test) else 0].lineno
+    lines = textwrap.dedent("".join(source[begin - 1 : end])).splitlines()
+    cut = ["…"] if len(lines) > _MOST_CODE else []
+    return cut + [line[:WIDTH] for line in lines[-_MOST_CODE:] if line.strip()]
+
+
+def _holds(node: ast.AST, line: int) -> TypeGuard[ast.stmt]:
+    """Whether it is a statement with this line in it."""
+    return isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or 0)
 
 
 def of_sequences(found: Mapping[str, object]) -> str:

@@ -7,7 +7,7 @@ import pytest
 from jobfence.statemachine.errors import InvalidOption
 from jobfence.statemachine.table import Trigger
 from jobfence.statemachine.values import Settlement
-from jobfence.store import SqlJobStore
+from jobfence.store import MemoryJobStore, SqlJobStore
 from tests.store.sql.bench import World, only
 
 WRONG: dict[str, tuple[str, Callable[[SqlJobStore], object]]] = {
@@ -53,6 +53,36 @@ def test_E1_a_wrong_argument_is_named_before_the_database_is_asked(
         call(world.store())
     assert refusal.value.option == option
     assert world.everything() == before
+
+
+SEVERAL: list[tuple[str, tuple[object, ...], dict[str, object], str]] = [
+    ("claim", (-1,), {"queues": "q", "worker_id": ""}, "limit"),
+    ("claim", (1,), {"queues": "q", "worker_id": ""}, "queues"),
+    ("claim_job", ("j",), {"worker_id": "", "handoff_id": ""}, "worker_id"),
+    ("claim_job", ("j",), {"handoff_id": "", "lease_ms": 0}, "handoff_id"),
+    ("settle", (["x"],), {"claim": -1}, "acks"),
+    ("settle", ([],), {"claim": -1, "lease_ms": 0}, "claim"),
+    ("list_jobs", (), {"status": "x", "queue": "", "limit": 0}, "status"),
+    ("set_concurrency", ("queue:q", 0), {}, "concurrency_key"),
+    ("prune_terminal", (), {"failed_ttl_ms": -1, "batch_size": 0}, "failed_ttl_ms"),
+    ("acquire_ownership", ("",), {"ttl_ms": 0}, "worker_id"),
+]
+
+
+@pytest.mark.parametrize("kind", [SqlJobStore, MemoryJobStore])
+@pytest.mark.parametrize(("method", "args", "options", "named"), SEVERAL)
+def test_E1_of_several_bad_options_the_first_of_the_signature_is_named(
+    kind: type[SqlJobStore] | type[MemoryJobStore],
+    method: str,
+    args: tuple[object, ...],
+    options: dict[str, object],
+    named: str,
+) -> None:
+    store = SqlJobStore("sqlite://") if kind is SqlJobStore else MemoryJobStore()
+    with pytest.raises(InvalidOption) as refusal:
+        getattr(store, method)(*args, **options)
+    assert refusal.value.option == named
+    store.close()
 
 
 def test_what_is_not_there_is_stale_or_not_found_and_nothing_changes(

@@ -32,6 +32,8 @@ BAD_CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
     ("settle", ([],), {"claim": 1, "queues": "mail"}, "queues"),
     ("settle", ([],), {"claim": 1, "execution_modes": ["fork"]}, "execution_modes"),
     ("settle", ([],), {"claim": 1, "worker_id": ""}, "worker_id"),
+    ("settle", ([],), {"claim": -1}, "claim"),
+    ("settle", ([],), {"claim": True}, "claim"),
     ("settle", (["complete"],), {}, "acks"),
     ("enqueue_many", (["mail"],), {}, "requests"),
     ("list_jobs", (), {"status": "nonsense"}, "status"),

@@ -201,7 +201,10 @@ class Pair:
 
     def _agree(self, expected: object, seen: object, rules: str | None = None) -> None:
         if found := compare(expected, seen):
-            rules = rules or rules_of(self._last, found[0].where)
+            first = found[0]
+            rules = rules or rules_of(
+                self._last, first.where, first.expected, first.seen
+            )
             raise Divergence(rules, self._steps, found, self.script)
 
     def check(self, *, everything: bool = True) -> None:

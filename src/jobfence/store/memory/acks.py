@@ -71,7 +71,9 @@ class Acks(Claims):
     ) -> tuple[list[Ack], list[Handoff]]:
         """Acknowledge in the order given, then claim, in one step (T5)."""
         settlements = [settled(each) for each in acks]
-        wish = self._wish(claim, queues, execution_modes, worker_id, lease_ms)
+        wish = self._wish(
+            claim, queues, execution_modes, worker_id, lease_ms, option="claim"
+        )
         with self._transaction() as transaction:
             answers = [_settle(transaction, each) for each in settlements]
             return answers, self._claim(transaction, wish)

@@ -62,8 +62,9 @@ class Claims(StoreBase):
         lease_ms: Lease = ...,
     ) -> Handoff | None:
         """Take this job, under the id given or a fresh one (M19)."""
-        holder = self._holder(worker_id, lease_ms)
+        worker = checks.text("worker_id", worker_id)
         chosen = None if handoff_id is None else checks.text("handoff_id", handoff_id)
+        holder = self._holder(worker, lease_ms)
         with self._transaction() as transaction:
             row = transaction.tables.jobs.get(job_id)
             if chosen is not None:
@@ -92,9 +93,12 @@ class Claims(StoreBase):
         execution_modes: Collection[str] | None,
         worker_id: str,
         lease_ms: Lease,
+        *,
+        option: str = "limit",
     ) -> Wish:
+        """Check what is asked of a claim; `option` is what the caller calls its limit."""
         return Wish(
-            checks.integer("limit", limit, least=0, most=MAX_CLAIM),
+            checks.integer(option, limit, least=0, most=MAX_CLAIM),
             queue_names(queues),
             check_modes(execution_modes),
             self._holder(worker_id, lease_ms),

@@ -184,6 +184,7 @@ class AsyncCoreMethods(AsyncMethods):
                 acks,
                 calls.Wanted(
                     limit=claim,
+                    option="claim",
                     queues=queues,
                     execution_modes=execution_modes,
                     worker_id=worker_id,

@@ -32,9 +32,10 @@ logger = logging.getLogger("jobfence")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What a caller asks of a claim, as given."""
+    """What a caller asks of a claim, as given; `option` is what it calls the limit."""
 
     limit: object
+    option: str = "limit"
     queues: object
     execution_modes: object
     worker_id: object
@@ -42,7 +43,7 @@ class Wanted:
 
 
 def _ask(settings: Settings, wanted: Wanted) -> Ask:
-    n = checks.integer("limit", wanted.limit, least=0, most=MOST_AT_ONCE)
+    n = checks.integer(wanted.option, wanted.limit, least=0, most=MOST_AT_ONCE)
     return Ask(
         handoff_ids=[settings.handoff_ids() for _ in range(n)],
         queues=options.queue_names(wanted.queues),
@@ -98,6 +99,7 @@ def claim_job(
 ) -> Call[Handoff | None]:
     """Claim one job by id."""
     wanted = checks.storable("job_id", job_id)
+    worker = checks.text("worker_id", worker_id)
     chosen = handoff_id is not None
     ask = Ask(
         handoff_ids=[
@@ -105,7 +107,7 @@ def claim_job(
         ],
         queues=None,
         modes=None,
-        worker_id=checks.text("worker_id", worker_id),
+        worker_id=worker,
         lease_ms=_lease(settings, lease_ms),
     )
     return Call(lambda tx: single.claim_job(tx, wanted, ask, chosen=chosen))

@@ -174,6 +174,7 @@ class CoreMethods(Methods):
                 acks,
                 calls.Wanted(
                     limit=claim,
+                    option="claim",
                     queues=queues,
                     execution_modes=execution_modes,
                     worker_id=worker_id,
