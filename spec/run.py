@@ -162,7 +162,7 @@ def _guards(tools: Toolchain, catalogue: Catalogue, *, fences: bool) -> int:
         found.append(said)
         print(line(said), flush=True)
     write(SPEC / "README.md", found, fences=fences)
-    return 1 if any(map(unnoticed, found)) else 0
+    return 1 if any(unnoticed(said, fences=fences) for said in found) else 0
 
 
 def _equality(tools: Toolchain, catalogue: Catalogue) -> int:

@@ -128,11 +128,17 @@ def test_the_table_is_written_into_its_place_and_nowhere_else(tmp_path: Path) ->
 def test_a_change_that_nobody_notices_is_known() -> None:
     assert unnoticed(("what", *"-----"))
     assert not unnoticed(("what", *"--x--"))
+    assert unnoticed(("M3 complete without fence handoff", *"-----"), fences=True)
+    assert not unnoticed(("M2 claim without fence due", *"-----"), fences=True)
 
 
-def test_the_readme_has_a_line_for_every_guard_and_each_is_noticed() -> None:
+@pytest.mark.parametrize("name", ["guards", "fences"])
+def test_the_readme_has_a_line_for_each_and_what_must_be_is_noticed(
+    name: str,
+) -> None:
+    fences = name == "fences"
     readme = (SPEC / "README.md").read_text()
-    table = readme.partition("<!-- made: guards -->")[2].partition("<!-- /made")[0]
+    table = readme.partition(f"<!-- made: {name} -->")[2].partition("<!-- /made")[0]
     rows = [row.strip("| ").split(" | ") for row in table.strip().splitlines()[2:]]
-    assert [row[0] for row in rows] == [str(each) for each in changes(fences=False)]
-    assert [row[0] for row in rows if unnoticed(row)] == []
+    assert [row[0] for row in rows] == [str(each) for each in changes(fences=fences)]
+    assert [row[0] for row in rows if unnoticed(row, fences=fences)] == []

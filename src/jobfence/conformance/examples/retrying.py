@@ -1,4 +1,4 @@
-"""Rule B1: what a retry policy of the user's answers is not trusted."""
+"""Rules B1 and B2: what a retry policy answers is not trusted; and the last attempt."""
 
 from collections.abc import Callable
 
@@ -6,6 +6,7 @@ import pytest
 
 from jobfence.conformance.base import SuiteBase
 from jobfence.conformance.bench import LEASE_MS, Bench, held, there
+from jobfence.conformance.capabilities import Capability, requires
 from jobfence.statemachine.checks import LAST_MS
 from jobfence.statemachine.states import JobStatus
 from jobfence.statemachine.values import Job, Settlement
@@ -87,3 +88,33 @@ class Retrying(SuiteBase):
         assert (job.status, job.attempts) == (JobStatus.QUEUED, 1)
         expected = min(bench.clock.now_ms() + wait_ms, LAST_MS)
         assert job.scheduled_at_ms == expected
+
+    @pytest.mark.parametrize("way", WAYS)
+    def test_at_its_last_attempt_a_job_fails_although_it_was_asked_to_stop(
+        self, bench: Bench, way: str
+    ) -> None:
+        """Rules M5, M8, M15: only one that would go back is cancelled instead."""
+        store = bench.open()
+        job_id = store.enqueue("mail", max_retries=0)
+        handoff = held(store, job_id)
+        store.cancel(job_id)
+        bench.clock.advance(LEASE_MS)
+        job = WAYS[way](store, job_id, handoff.handoff_id)
+        assert job is not None
+        assert (job.status, job.attempts) == (JobStatus.FAILED, 1)
+        assert (job.failed_at_ms, job.cancelled_at_ms) == (bench.clock.now_ms(), None)
+
+    @pytest.mark.parametrize("way", ["recover_expired", "recover_handed_off"])
+    @requires(Capability.MAX_HANDOFFS)
+    def test_attempts_are_spent_before_handoffs_are(
+        self, bench: Bench, way: str
+    ) -> None:
+        """Rules M7b, M8: and the error is the one of an attempt that was interrupted."""
+        store = bench.open(max_handoffs=1)
+        job_id = store.enqueue("mail", max_retries=0)
+        handoff = held(store, job_id)
+        bench.clock.advance(LEASE_MS)
+        job = WAYS[way](store, job_id, handoff.handoff_id)
+        assert job is not None
+        assert (job.status, job.attempts) == (JobStatus.FAILED, 1)
+        assert "max_handoffs" not in (job.last_error or "")
