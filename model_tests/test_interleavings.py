@@ -40,7 +40,7 @@ def world(
 def test_every_interleaving_is_some_order_of_whole_calls(
     world: SqlWorld,
     scenario: Scenario,
-    deaths: bool,  # noqa: FBT001
+    deaths: bool,  # noqa: FBT001  a value of the test
 ) -> None:
     if deaths and not scenario.whole:
         pytest.skip("several transactions: what a death leaves is finished later")

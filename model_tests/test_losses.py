@@ -93,7 +93,7 @@ def ask_until_answered(call: Callable[[], object]) -> int:
 def test_a_commit_lost_on_the_way_changes_things_once(
     world: SqlWorld,
     name: str,
-    applied: bool,  # noqa: FBT001
+    applied: bool,  # noqa: FBT001  a value of the test
 ) -> None:
     """Case F74."""
     call = CALLS[name]

@@ -136,7 +136,7 @@ def _record(row: Transition, *, before: Sequence[Transition]) -> str:
     )
 
 
-def _boolean(value: bool) -> str:  # noqa: FBT001
+def _boolean(value: bool) -> str:  # noqa: FBT001  it is what is spelled
     return "TRUE" if value else "FALSE"
 
 

@@ -113,7 +113,7 @@ def test_T2_answers_to_acknowledgements_outlive_a_claim_that_fails_after_them(
 @pytest.mark.parametrize("at_once", [True, False], ids=["one call", "two calls"])
 def test_C4_joined_claims_that_hold_counters_leave_those_that_others_hold(
     world: World,
-    at_once: bool,  # noqa: FBT001
+    at_once: bool,  # noqa: FBT001  a value of the test
 ) -> None:
     store = world.store()
     left = {}

@@ -113,7 +113,7 @@ def test_F22_an_engine_whose_commits_do_nothing_is_refused(
 @pytest.mark.parametrize("begins", [False, True])
 def test_T1_a_connection_whose_commits_do_nothing_is_refused(
     world: World,
-    begins: bool,  # noqa: FBT001
+    begins: bool,  # noqa: FBT001  a value of the test
 ) -> None:
     with committing_nothing(world) as engine:
         if begins:
@@ -132,7 +132,7 @@ def test_T1_a_connection_whose_commits_do_nothing_is_refused(
 @pytest.mark.parametrize("own_thread", [False, True])
 def test_F22_an_async_engine_whose_commits_do_nothing_is_refused(
     world: World,
-    own_thread: bool,  # noqa: FBT001
+    own_thread: bool,  # noqa: FBT001  a value of the test
 ) -> None:
     async def refused() -> None:
         url = make_url(world.database.url).set(drivername="sqlite+aiosqlite")

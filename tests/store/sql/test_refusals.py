@@ -354,8 +354,18 @@ def test_a_connection_that_counts_changed_rows_is_refused(world: World) -> None:
     for create in (True, False):
         with pytest.raises(IncompatibleSchema, match=r"CLIENT\.FOUND_ROWS"):
             world.store(engine).ensure_ready(create=create)
+    store = world.store(engine)
+    for _ in range(2):
+        with pytest.raises(IncompatibleSchema, match=r"CLIENT\.FOUND_ROWS"):
+            store.enqueue("thumbnail")
+    with (
+        pytest.raises(IncompatibleSchema, match=r"CLIENT\.FOUND_ROWS"),
+        engine.begin() as connection,
+    ):
+        store.within(connection).enqueue("thumbnail")
     engine.dispose()
     assert world.rows(world.tables.locks) == []
+    assert world.statuses() == {}
 
 
 @contextmanager
@@ -444,7 +454,7 @@ def test_F73_a_server_that_lacks_what_is_needed_is_refused(
     world: World,
     monkeypatch: pytest.MonkeyPatch,
     version: tuple[int, ...],
-    mariadb: bool,  # noqa: FBT001
+    mariadb: bool,  # noqa: FBT001  a value of the test
     oldest: str,
 ) -> None:
     url = make_url(world.database.url)

@@ -80,7 +80,7 @@ def test_A32_a_database_of_step_1_is_upgraded_with_its_queued_and_held_jobs(
 @pytest.mark.parametrize("create", [True, False])
 def test_S1_a_start_beside_another_processs_upgrade_finds_it_done(
     bare: World,
-    create: bool,  # noqa: FBT001
+    create: bool,  # noqa: FBT001  a value of the test
 ) -> None:
     load(bare, 1)
     engine = make_engine(bare.database.url)

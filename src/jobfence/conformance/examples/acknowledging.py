@@ -252,7 +252,7 @@ class Acknowledging(SuiteBase):
     def test_any_number_of_unreadable_rows_hides_no_other(
         self,
         bench: Bench,
-        due: bool,  # noqa: FBT001
+        due: bool,  # noqa: FBT001  a value of the test
     ) -> None:
         """Rules M11, O1 and O2: however many come before it."""
         store = bench.open()

@@ -49,7 +49,7 @@ class Mending(SuiteBase):
     def test_an_enqueue_after_a_lost_counter_counts_what_runs(
         self,
         bench: Bench,
-        derived: bool,  # noqa: FBT001
+        derived: bool,  # noqa: FBT001  a value of the test
     ) -> None:
         """Rules C5 and C4: the counter that it makes is right, and no cap exceeded."""
         queues = {"default": QueuePolicy(max_concurrent=2)} if derived else None

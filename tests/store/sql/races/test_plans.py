@@ -82,7 +82,7 @@ def claims_seen(engine: Engine) -> Iterator[list[tuple[str, Any]]]:
 @pytest.mark.parametrize("analyzed", [False, True])
 def test_F50_no_claim_is_sorted_even_with_statistics_of_an_empty_table(
     place: Place,
-    analyzed: bool,  # noqa: FBT001
+    analyzed: bool,  # noqa: FBT001  a value of the test
 ) -> None:
     """Case F50, in the minutes after a large enqueue and later."""
     store, tables = place.store(), place.tables

@@ -95,7 +95,7 @@ def reconcile_policies(
 def _reconcile_policies(
     settings: Settings,
     given: Mapping[str, QueuePolicy] | None,
-    release_others: bool,  # noqa: FBT001
+    release_others: bool,  # noqa: FBT001  checked, and named by the caller
 ) -> Plan[None]:
     wanted = settings.queues if given is None else given
     if wanted is None:
