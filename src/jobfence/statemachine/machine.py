@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import cache, partial
 from typing import NamedTuple
 
-from transitions import Machine, MachineError
+from transitions import Machine
 
 from jobfence.statemachine.states import JobStatus
 from jobfence.statemachine.table import TABLE, Guard, Transition, Trigger
@@ -83,15 +83,13 @@ class JobMachine:
         None when the table has no such row: the step is illegal or not called for.
         """
         event = self._machine.events.get(trigger.value)
-        if event is None:  # enqueue, which has no source, moves no job
+        # Enqueue, which has no source, moves no job.
+        if event is None or source.name not in event.transitions:
             return None
         subject = _Subject()
         self._machine.set_state(source, subject)
         fired: list[Transition] = []
-        try:
-            event.trigger(subject, holds, fired)
-        except MachineError:
-            return None
+        event.trigger(subject, holds, fired)
         return Step(fired[-1], subject.state) if fired else None
 
     def edges(self) -> set[tuple[str, JobStatus, JobStatus]]:
