@@ -2,6 +2,7 @@
 Check the formal model: every model must hold, every planted fault must be found.
 
     python spec/run.py                   the quick tier (under a minute)
+    python spec/run.py --alone           the same, each run in a JVM of its own
     python spec/run.py --deep [NAME ...] large bounds; each result goes to spec/results/
     python spec/run.py --only NAME       one model or negative, with TLC's own output
     python spec/run.py --trace NAME      the counterexample of a negative, condensed
@@ -72,7 +73,7 @@ def _run(tools: Toolchain, catalogue: Catalogue, options: argparse.Namespace) ->
         return _guards(tools, catalogue, fences=options.fences)
     if options.deep is not None:
         return _deep(tools, catalogue, options.deep)
-    return _all(tools, catalogue)
+    return _all(tools, catalogue, alone=options.alone)
 
 
 def _options() -> argparse.Namespace:
@@ -82,6 +83,9 @@ def _options() -> argparse.Namespace:
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
         "--deep", nargs="*", metavar="NAME", help="the large bounds, all or these"
+    )
+    what.add_argument(
+        "--alone", action="store_true", help="share no JVM, which takes minutes"
     )
     what.add_argument("--only", metavar="NAME", help="one model or negative")
     what.add_argument("--trace", metavar="NAME", help="a negative's counterexample")
@@ -95,7 +99,7 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _all(tools: Toolchain, catalogue: Catalogue) -> int:
+def _all(tools: Toolchain, catalogue: Catalogue, *, alone: bool) -> int:
     from equality.report import Comparing, processes  # noqa: PLC0415  as for _equality
 
     models = [model for model in catalogue.models if not model.deep]
@@ -104,7 +108,12 @@ def _all(tools: Toolchain, catalogue: Catalogue) -> int:
     with processes() as pool:
         comparing = Comparing(pool)
         lines = check_all(
-            tools, models, negatives, timeout_s=QUICK_TIMEOUT_S, check=comparing
+            tools,
+            models,
+            negatives,
+            timeout_s=QUICK_TIMEOUT_S,
+            check=comparing,
+            alone=alone,
         )
     wrong = _print_lines(lines)
     blind = (*idle_actions(lines, comparing.taken()), *never_broken(models, negatives))
@@ -141,7 +150,9 @@ def _print_equality(comparing: "Comparing") -> bool:
 
 
 def _examples(tools: Toolchain, catalogue: Catalogue) -> int:
-    lines = check_all(tools, (), catalogue.negatives, timeout_s=QUICK_TIMEOUT_S)
+    lines = check_all(
+        tools, (), catalogue.negatives, timeout_s=QUICK_TIMEOUT_S, alone=True
+    )
     wrong = [line.name for line in lines if not line.ok]
     if wrong:
         print(f"not as expected, nothing written: {', '.join(wrong)}", file=sys.stderr)

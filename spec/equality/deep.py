@@ -49,7 +49,7 @@ class Deep:
 
     def _check(self, comparing: Comparing, model: Model, kind: str) -> None:
         line = comparing(self._tools, model, timeout_s=self._timeout_s)
-        found = comparing.compared.get(model.name)
+        found = comparing.compared(model.name)
         with self._keeping:
             if model.deep:
                 self._record.keep_model(line, date=self._today)

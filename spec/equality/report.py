@@ -4,11 +4,12 @@ import gc
 import logging
 import multiprocessing
 import re
+import shutil
 import tempfile
 import time
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Final
 from runner import tlc
 from runner.catalogue import SPEC, Model
 from runner.check import AT_ONCE, check_model
+from runner.jvm import Jvm
 from runner.report import Line
 from runner.toolchain import Toolchain
 
@@ -115,10 +117,10 @@ class Comparing:
         *,
         every_world: bool = False,
     ) -> None:
-        self.compared: dict[str, Compared] = {}
         self._slices = slices
         self._processes = processes
         self._most = EVERY_WORLD if every_world else 1
+        self._under_way: dict[str, Future[Compared]] = {}
 
     def __call__(
         self,
@@ -126,47 +128,49 @@ class Comparing:
         model: Model,
         *,
         timeout_s: float,
-        leaves_classes: bool = False,
+        jvm: Jvm | None = None,
     ) -> Line:
-        """Check the model; if it is a slice, compare its graph with the store's."""
-        check = partial(
-            check_model,
-            tools,
-            model,
-            timeout_s=timeout_s,
-            leaves_classes=leaves_classes,
-        )
+        """Check the model; if it is a slice, begin to compare its graph."""
+        check = partial(check_model, tools, model, timeout_s=timeout_s, jvm=jvm)
         if model.name not in self._slices:
             return check()
-        with tempfile.TemporaryDirectory(prefix="graph-") as folder:
-            dump = Path(folder) / "graph.dot"
-            line = check(dump=dump)
-            if line.outcome.code == tlc.OK:
-                self.compared[model.name] = self._compare(model, dump, line)
+        folder = tempfile.mkdtemp(prefix="graph-")
+        dump = Path(folder) / "graph.dot"
+        line = check(dump=dump)
+        if line.outcome.code == tlc.OK:
+            work = self._processes.submit(
+                compare_dump,
+                model.name,
+                model.states,
+                dump,
+                line.outcome.seconds,
+                worlds_per_state=self._most,
+            )
+            work.add_done_callback(lambda _: shutil.rmtree(folder))
+            self._under_way[model.name] = work
+        else:
+            shutil.rmtree(folder)
         return line
 
-    def _compare(self, model: Model, dump: Path, line: Line) -> Compared:
-        # In a process of its own: the other thread has work for the other core.
-        return self._processes.submit(
-            compare_dump,
-            model.name,
-            model.states,
-            dump,
-            line.outcome.seconds,
-            worlds_per_state=self._most,
-        ).result()
+    def compared(self, name: str) -> Compared | None:
+        """Wait for what came of a slice; None if it is none, or TLC refused it."""
+        work = self._under_way.get(name)
+        return work.result() if work else None
 
     def taken(self) -> frozenset[str]:
         """Return the actions that both graphs of some slice have."""
-        return frozenset().union(*(each.actions for each in self.compared.values()))
+        return frozenset().union(*(each.actions for each in self._all()))
+
+    def _all(self) -> list[Compared]:
+        found = (self.compared(name) for name in self._slices)
+        return [each for each in found if each is not None]
 
     def report(self) -> tuple[str, bool]:
         """Return a line for each slice and the verdict, and whether all are equal."""
-        done = [self.compared[name] for name in self._slices if name in self.compared]
+        done = self._all()
+        compared = {each.name for each in done}
         wrong = [
-            f"{name}: not compared"
-            for name in self._slices
-            if name not in self.compared
+            f"{name}: not compared" for name in self._slices if name not in compared
         ]
         if self._slices is SLICES:
             missing = sorted(actions_of_spec() - self.taken())

@@ -33,6 +33,7 @@ class Model:
     states: int
     coverage: bool = False
     deadlock: bool = False
+    liveness: bool = False
     deep: bool = False
     workers: int = 1
 
@@ -52,7 +53,12 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Negative:
-    """A planted fault: where, what, and what TLC must answer to it."""
+    """
+    A planted fault: where, what, and what TLC must answer to it.
+
+    `states`: the distinct states it has seen by then; for liveness, which TLC looks at
+    now and then, they vary.
+    """
 
     name: str
     base: Model
@@ -60,6 +66,7 @@ class Negative:
     why: str
     code: int
     breaks: str
+    states: int | None
     edits: tuple[Edit, ...]
 
 
@@ -121,6 +128,7 @@ def _model(entry: Entry) -> Model:
         states=_number(entry, "states"),
         coverage=bool(entry.get("coverage")),
         deadlock=bool(entry.get("deadlock")),
+        liveness=bool(entry.get("liveness")),
         deep=bool(entry.get("deep")),
         workers=_number(entry, "workers", 1),
     )
@@ -144,5 +152,6 @@ def _negative(entry: Entry, models: Mapping[str, Model]) -> Negative:
         why=_text(entry, "why"),
         code=code,
         breaks=str(entry.get("breaks", "")),
+        states=_number(entry, "states") if "states" in entry else None,
         edits=tuple(Edit(_text(edit, "old"), _text(edit, "new")) for edit in edits),
     )

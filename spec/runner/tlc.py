@@ -1,5 +1,6 @@
 """Runs TLC once and reads what it printed."""
 
+import os
 import re
 import subprocess
 import tempfile
@@ -22,7 +23,10 @@ MEANING: Mapping[int, str] = {
     PROPERTY: "property violated",
 }
 
-_CLASSES = "classes.jsa"
+# One worker means a small model: start-up is all its time, so no parallel collector and
+# no second compiler.
+SMALL = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+
 _COUNTS = re.compile(
     r"^(\d+) states generated, (\d+) distinct states found", re.MULTILINE
 )
@@ -50,7 +54,6 @@ class Run:
     workers: int = 1
     timeout_s: float = 120.0
     dump: Path | None = None
-    leaves_classes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,7 @@ class Outcome:
 
 
 def run_tlc(tools: Toolchain, run: Run) -> Outcome:
-    """Run TLC to its end and return what it found; a time-out is code -1."""
+    """Run TLC in a JVM of its own and return what it found; a time-out is code -1."""
     with tempfile.TemporaryDirectory(prefix="tlc-") as scratch:
         command = _command(tools, run, scratch)
         started = time.monotonic()
@@ -85,52 +88,38 @@ def run_tlc(tools: Toolchain, run: Run) -> Outcome:
             code, output = done.returncode, done.stdout
         except subprocess.TimeoutExpired as late:
             code, output = -1, _text(late.stdout)
-        seconds = time.monotonic() - started
-        left = Path(scratch, _CLASSES)
-        if tools.classes is not None and left.is_file():
-            left.replace(tools.classes)  # whole, or not there
-        return _read(code, seconds, output, run.module.parent)
+        return read(code, time.monotonic() - started, output, run.module.parent)
 
 
 def _command(tools: Toolchain, run: Run, scratch: str) -> list[str]:
-    # One worker means a small model: start-up is all its time, so no parallel
-    # collector and no second compiler. TLC names its metadir by the second and unpacks
-    # its standard modules into the temporary directory: both are this run's own.
-    small = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-    jvm = small if run.workers == 1 else ["-XX:+UseParallelGC"]
-    command = [
+    return [
         tools.java,
-        *jvm,
-        *_sharing(tools, run, scratch),
+        *(SMALL if run.workers == 1 else ["-XX:+UseParallelGC"]),
+        # TLC unpacks its standard modules there: they are this run's own.
         f"-Djava.io.tmpdir={scratch}",
         "-cp",
         str(tools.jar),
         "tlc2.TLC",
-        "-workers",
-        str(run.workers),
-        "-metadir",
-        f"{scratch}/states",
-        "-config",
-        str(run.config),
+        *arguments(run, f"{scratch}/states"),
     ]
+
+
+def arguments(run: Run, states: str) -> list[str]:
+    """
+    Return what TLC is to be told.
+
+    `states` is a folder for this run alone: TLC would name it by the second. Module
+    and configuration are told as seen from the module's folder.
+    """
+    told = ["-workers", str(run.workers), "-metadir", states]
+    told += ["-config", os.path.relpath(run.config, run.module.parent)]
     if not run.check_deadlock:
-        command.append("-deadlock")  # TLC 2.15: this option switches the check off
+        told.append("-deadlock")  # TLC 2.15: this option switches the check off
     if run.coverage:
-        command += ["-coverage", "1"]
+        told += ["-coverage", "1"]
     if run.dump is not None:
-        command += ["-dump", "dot,actionlabels,colorize", str(run.dump)]
-    return [*command, run.module.name]
-
-
-def _sharing(tools: Toolchain, run: Run, scratch: str) -> list[str]:
-    # Java 13 and newer can keep loaded classes in a file and map it; older ones load.
-    if run.leaves_classes and tools.classes is not None:
-        option = f"-XX:ArchiveClassesAtExit={scratch}/{_CLASSES}"
-    elif tools.classes is not None and tools.classes.is_file():
-        option = f"-XX:SharedArchiveFile={tools.classes}"
-    else:
-        return []
-    return ["-XX:+IgnoreUnrecognizedVMOptions", option]
+        told += ["-dump", "dot,actionlabels,colorize", str(run.dump)]
+    return [*told, run.module.stem]
 
 
 def _text(output: str | bytes | None) -> str:
@@ -139,7 +128,8 @@ def _text(output: str | bytes | None) -> str:
     return output if isinstance(output, str) else output.decode(errors="replace")
 
 
-def _read(code: int, seconds: float, output: str, folder: Path) -> Outcome:
+def read(code: int, seconds: float, output: str, folder: Path) -> Outcome:
+    """Return what this output of TLC says; `folder` is where the modules are."""
     counts = list(_COUNTS.finditer(output))
     depth = _DEPTH.search(output)
     return Outcome(

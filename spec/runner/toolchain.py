@@ -25,13 +25,12 @@ class Toolchain:
     """
     A Java and a jar that can run TLC.
 
-    `classes` is where a run may leave the classes that it loaded, for those after it:
-    to load them is half of a small model's time.
+    `pinned`: the jar is the one of which is known what its runs may share.
     """
 
     java: str
     jar: Path
-    classes: Path | None = None
+    pinned: bool = False
 
 
 def find_toolchain() -> Toolchain:
@@ -42,7 +41,7 @@ def find_toolchain() -> Toolchain:
         if not Path(override).is_file():
             raise ToolMissingError(f"TLA2TOOLS_JAR is {override!r}: no such file")
         return Toolchain(java, Path(override).resolve())
-    return Toolchain(java, _find_pinned_jar())
+    return Toolchain(java, _find_pinned_jar(), pinned=True)
 
 
 def _find_java() -> str:

@@ -1,7 +1,5 @@
 """What TLC prints is read: values, counts, what was violated, which actions were taken."""
 
-import dataclasses
-
 from pathlib import Path
 
 import pytest
@@ -10,6 +8,8 @@ from runner import tlc
 from runner.toolchain import Toolchain
 from runner.trace import condense
 from runner.values import differences, parse_value, show
+
+from tests.spec.fake_tlc import tools_that_say
 
 VIOLATION = """\
 Error: Invariant CounterExact is violated.
@@ -40,18 +40,9 @@ End of statistics.
 """
 
 
-def fake_tlc(folder: Path, output: str, code: int) -> Toolchain:
-    """A program that stands for Java and says what TLC would."""
-    (folder / "output").write_text(output)
-    java = folder / "java"
-    java.write_text(f'#!/bin/sh\ncat "{folder}/output"\nexit {code}\n')
-    java.chmod(0o755)
-    return Toolchain(str(java), folder / "tla2tools.jar")
-
-
 def outcome(folder: Path, output: str, code: int) -> tlc.Outcome:
     run = tlc.Run(module=folder / "Any.tla", config=folder / "any.cfg")
-    return tlc.run_tlc(fake_tlc(folder, output, code), run)
+    return tlc.run_tlc(tools_that_say(folder, output, code), run)
 
 
 @pytest.mark.parametrize(
@@ -153,28 +144,3 @@ def test_a_liveness_counterexample_says_how_it_goes_on() -> None:
         "Back to state 1: <Claim line 1, col 2 to line 3, col 4 of module M>\n"
     )
     assert condense(loops).splitlines()[-1] == "    back to 1 by Claim"
-
-
-KEEPS_CLASSES = """#!/bin/sh
-for option in "$@"; do
-  case $option in
-    -XX:ArchiveClassesAtExit=*) echo of the first > "${option#*=}" ;;
-    -XX:SharedArchiveFile=*) cat "${option#*=}" ;;
-  esac
-done
-"""
-
-
-def test_the_classes_that_a_run_leaves_are_mapped_by_the_next(tmp_path: Path) -> None:
-    java = tmp_path / "java"
-    java.write_text(KEEPS_CLASSES)
-    java.chmod(0o755)
-    run = tlc.Run(module=tmp_path / "A.tla", config=tmp_path / "a.cfg")
-    tools = Toolchain(str(java), tmp_path / "jar", classes=tmp_path / "classes")
-    assert tlc.run_tlc(tools, run).output == ""  # there are none yet
-
-    tlc.run_tlc(tools, dataclasses.replace(run, leaves_classes=True))
-
-    assert tlc.run_tlc(tools, run).output == "of the first\n"
-    plain = Toolchain(str(java), tmp_path / "jar")
-    assert tlc.run_tlc(plain, run).output == ""

@@ -17,17 +17,11 @@ from runner.record import SLICE, Kept, Record
 from runner.report import Line, machine, table
 from runner.toolchain import Toolchain, ToolMissingError, find_toolchain
 
+from tests.spec.fake_tlc import tools_that_say
+
 CATALOGUE = load_catalogue()
 ACCEPTED = "3 states generated, {} distinct states found, 0 states left on queue.\n"
 DEPTH = "The depth of the complete state graph search is 5.\n"
-
-
-def tools_that_say(folder: Path, output: str, code: int) -> Toolchain:
-    (folder / "output").write_text(output)
-    java = folder / "java"
-    java.write_text(f'#!/bin/sh\ncat "{folder}/output"\nexit {code}\n')
-    java.chmod(0o755)
-    return Toolchain(str(java), folder / "tla2tools.jar")
 
 
 def run_without_java(folder: Path, *, ci: bool) -> subprocess.CompletedProcess[str]:
@@ -103,9 +97,10 @@ def test_a_model_that_fails_says_how(
 
 def test_a_planted_fault_must_break_the_property_on_record(tmp_path: Path) -> None:
     negative = next(each for each in CATALOGUE.negatives if each.code == tlc.INVARIANT)
-    said = f"Error: Invariant {negative.breaks} is violated.\n"
+    seen = ACCEPTED.format(negative.states)
+    said = f"Error: Invariant {negative.breaks} is violated.\n{seen}"
     assert check_negative(tools_that_say(tmp_path, said, 12), negative).ok
-    other = "Error: Invariant Another is violated.\n"
+    other = f"Error: Invariant Another is violated.\n{seen}"
     assert check_negative(tools_that_say(tmp_path, other, 12), negative).seen == (
         "12 Another"
     )
