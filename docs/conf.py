@@ -16,11 +16,14 @@ nitpicky = True
 # The documentation is built without a network: others' names lead nowhere. Nor do type
 # variables and the names that are there for type checkers only.
 nitpick_ignore_regex = [
-    ("py:class", r"(collections|datetime|inspect|types|typing|sqlalchemy)\..*"),
     (
         "py:class",
-        r"jobfence\.store\.memory\.data\.MemoryData",
-    ),  # its snapshots are opaque
+        r"(collections|contextlib|datetime|inspect|types|typing|sqlalchemy)\..*",
+    ),
+    (
+        "py:class",
+        r"jobfence\.store\.memory\.rows\..*",
+    ),  # opaque: `changes` says what is in them
     ("py:class", r"(JSON|JSONInput|Connection|Session|Transaction|.*\.[FPT])"),
 ]
 

@@ -1,4 +1,4 @@
-"""The adapter that the documentation shows is certified as it stands there."""
+"""The adapters that the documentation shows are certified as they stand there."""
 
 import importlib.util
 import sys
@@ -28,12 +28,20 @@ def load(name: str) -> ModuleType:
 
 
 load("file_store")
+load("document_store")
 _AsShown = load("test_file_store").TestFileJobStore
+_DocumentAsShown = load("test_document_store").TestDocumentJobStore
 
 
 class TestFileJobStore(_AsShown):  # type: ignore[misc,valid-type]  # loaded, so Any
     stateful_settings = settings(
         usual_settings(), max_examples=50, stateful_step_count=30
+    )
+
+
+class TestDocumentJobStore(_DocumentAsShown):  # type: ignore[misc,valid-type]
+    stateful_settings = settings(
+        usual_settings(), max_examples=20, stateful_step_count=30
     )
 
 
@@ -52,8 +60,9 @@ def test_each_layer_by_itself_leaves_out_what_the_store_lacks() -> None:
 
 def test_the_page_shows_these_very_files() -> None:
     page = PAGE.read_text()
-    for name in ("file_store.py", "test_file_store.py"):
-        assert f"examples/{name}" in page
+    for name in ("file_store", "document_store"):
+        assert f"examples/{name}.py" in page
+        assert f"examples/test_{name}.py" in page
 
 
 def test_what_a_crash_left_behind_half_written_never_was(tmp_path: Path) -> None:
@@ -68,3 +77,14 @@ def test_what_a_crash_left_behind_half_written_never_was(tmp_path: Path) -> None
     assert again.get(other) is None
     third = again.enqueue("mail")
     assert [job.id for job in again.list_jobs()] == [job_id, third]
+
+
+def test_a_document_that_a_crash_left_half_written_never_was(tmp_path: Path) -> None:
+    store = sys.modules["document_store"].DocumentJobStore(tmp_path / "jobs.json")
+    job_id = store.enqueue("mail")
+    whole = (tmp_path / "jobs.json").read_text()
+    (tmp_path / "jobs.new").write_text(whole[: len(whole) // 2])
+    again = sys.modules["document_store"].DocumentJobStore(tmp_path / "jobs.json")
+    assert [job.id for job in again.list_jobs()] == [job_id]
+    third = again.enqueue("mail")
+    assert [job.id for job in store.list_jobs()] == [job_id, third]

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 from hypothesis import settings
 
 from jobfence.conformance import ALL, Capability, JobStoreSuite, Model
-from jobfence.conformance.model import MemoryBackdoor
+from jobfence.conformance.model import DataBackdoor
 from jobfence.conformance.stateful.machine import usual_settings
 from jobfence.store import MemoryJobStore
 
@@ -23,5 +23,5 @@ class TestMemoryJobStore(JobStoreSuite):
     def open_store(self, namespace: str, **settings: Any) -> MemoryJobStore:
         return self.model.open_store(namespace, **settings)
 
-    def open_backdoor(self, namespace: str) -> MemoryBackdoor:
+    def open_backdoor(self, namespace: str) -> DataBackdoor:
         return self.model.open_backdoor(namespace)

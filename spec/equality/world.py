@@ -16,7 +16,7 @@ from equality.graph import State, written
 from equality.slices import QUEUE, Slice
 from jobfence.statemachine.policy import derived_key
 from jobfence.statemachine.states import JobStatus
-from jobfence.store.memory.data import MemoryData, Snapshot, Tables
+from jobfence.store.memory.data import Snapshot, Tables, snapshot_of
 from jobfence.store.memory.rows import JobRow, unreadable
 
 NOW: Final = 1_000_000
@@ -39,10 +39,8 @@ class World:
 
     def key(self) -> tuple[Snapshot, int, tuple[int, ...], tuple[int, ...]]:
         """Return what two equal worlds have in common: every row, not only its state."""
-        data = MemoryData()
-        data.tables = self.tables
         return (
-            data.snapshot(),
+            snapshot_of(self.tables),
             self.policy,
             tuple(sum(sorted(self.writers.items()), ())),
             tuple(sum(sorted(self.pruned.items()), ())),

@@ -17,7 +17,7 @@ from runner.values import parse_value
 
 from jobfence.statemachine.clock import ManualClock
 from jobfence.statemachine.table import Fence, Guard
-from jobfence.store.memory import MemoryJobStore, interpreter
+from jobfence.store.memory import MemoryData, MemoryJobStore, interpreter
 from jobfence.store.memory.data import Tables
 from jobfence.store.memory.transaction import Transaction
 
@@ -173,11 +173,12 @@ def test_a_state_is_written_as_the_spec_has_it() -> None:
 
 def claim_first(tables: Tables) -> Tables:
     """Job 1 enqueued and handed off."""
-    store = MemoryJobStore(clock=ManualClock(NOW), ids=lambda: "1")
-    store.data.tables = tables
+    data = MemoryData()
+    data.tables = tables
+    store = MemoryJobStore(clock=ManualClock(NOW), ids=lambda: "1", data=data)
     store.enqueue("n", concurrency_key="A", max_concurrency=1, queue="q")
     assert store.claim_job("1", handoff_id="1-1") is not None
-    return store.data.tables
+    return data.tables
 
 
 DUMP = r"""strict digraph DiskGraph {

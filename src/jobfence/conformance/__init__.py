@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jobfence.conformance.bench import Backdoor
     from jobfence.conformance.blocking import blocking
     from jobfence.conformance.capabilities import ALL, Capability
-    from jobfence.conformance.model import Model
+    from jobfence.conformance.model import DataBackdoor, Model
     from jobfence.conformance.stateful.machine import run_stateful
     from jobfence.conformance.suite import JobStoreSuite
 
@@ -31,6 +31,7 @@ _HOMES = {
     "ALL": "capabilities",
     "Backdoor": "bench",
     "Capability": "capabilities",
+    "DataBackdoor": "model",
     "JobStoreSuite": "suite",
     "Model": "model",
     "blocking": "blocking",
@@ -42,6 +43,7 @@ __all__ = [
     "SUITE_VERSION",
     "Backdoor",
     "Capability",
+    "DataBackdoor",
     "JobStoreSuite",
     "Model",
     "blocking",

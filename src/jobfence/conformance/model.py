@@ -13,7 +13,7 @@ from jobfence.statemachine.retry import RetryPolicy
 from jobfence.statemachine.states import JobStatus
 from jobfence.statemachine.table import Trigger
 from jobfence.store.memory import MemoryJobStore
-from jobfence.store.memory.data import MemoryData
+from jobfence.store.memory.data import JobData, MemoryData
 from jobfence.store.memory.rows import JobRow
 from jobfence.store.memory.transaction import Transaction
 
@@ -97,23 +97,24 @@ class Model:
             data=self.data(namespace),
         )
 
-    def open_backdoor(self, namespace: str) -> "MemoryBackdoor":
+    def open_backdoor(self, namespace: str) -> "DataBackdoor":
         """Return the way past the store into a namespace's data."""
-        return MemoryBackdoor(self.data(namespace))
+        return DataBackdoor(self.data(namespace))
 
 
-class MemoryBackdoor:
-    """Reads and damages a data set without any store."""
+class DataBackdoor:
+    """Reads and damages what a `JobData` keeps, without any store."""
 
-    def __init__(self, data: MemoryData) -> None:
+    def __init__(self, data: JobData) -> None:
         self._data = data
 
     def counters(self) -> Mapping[str, tuple[int, int]]:
         """Return (cap, active) for every concurrency key that has a counter."""
-        return {
-            key: (row.max_concurrency, row.active_count)
-            for key, row in self._data.tables.counters.items()
-        }
+        with self._data.transaction() as tables:
+            return {
+                key: (row.max_concurrency, row.active_count)
+                for key, row in tables.counters.items()
+            }
 
     def set_active(self, concurrency_key: str, active: int) -> None:
         """Make a counter wrong."""

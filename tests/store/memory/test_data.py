@@ -193,7 +193,8 @@ def job_actions(job_id: str) -> list[Action]:
     ]
 
     def fresh(store: MemoryJobStore, handoffs: int) -> bool:
-        return store.data.tables.jobs[job_id].handoffs == handoffs
+        with store.data.transaction() as tables:
+            return tables.jobs[job_id].handoffs == handoffs
 
     for handoff_id in (f"{job_id}-1", f"{job_id}-2"):
         acts += [

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, TypeVar
 
 from jobfence.conformance.base import SuiteBase
 from jobfence.conformance.capabilities import ALL, Capability
-from jobfence.conformance.model import MemoryBackdoor
+from jobfence.conformance.model import DataBackdoor
 from jobfence.conformance.rules import RULES_OF
 from jobfence.conformance.seeded import Seeded
 from jobfence.statemachine.clock import ManualClock
@@ -26,9 +26,10 @@ class Faulty(MemoryJobStore):
 
     @contextmanager
     def _transaction(self) -> Iterator[Transaction]:
-        with self._data.lock:
+        # What a faulty transaction has in the end is kept, whatever it began with.
+        with self.data.lock:
             transaction = self.transaction_class(
-                tables=self._data.tables.copy(),
+                tables=self.data.tables.copy(),
                 now=self._clock.now_ms(),
                 machine=self._machine,
                 queues=self._queues,
@@ -36,9 +37,15 @@ class Faulty(MemoryJobStore):
                 max_handoffs=self._max_handoffs,
             )
             yield transaction
-            self._data.tables = transaction.tables
+            self.data.tables = transaction.tables
         if transaction.wake:
             self._wake()
+
+    @property
+    def data(self) -> MemoryData:
+        """The data set: a faulty store has none of another kind."""
+        assert isinstance(self._data, MemoryData)
+        return self._data
 
     def row(self, job_id: str) -> JobRow | None:
         """Return a row as it is stored."""
@@ -135,6 +142,6 @@ class FaultySuite(SuiteBase):
         data = self._data.setdefault(namespace, MemoryData())
         return self._store(clock=clock, data=data, ids=self._ids, **settings)
 
-    def open_backdoor(self, namespace: str) -> MemoryBackdoor:
+    def open_backdoor(self, namespace: str) -> DataBackdoor:
         """Return the way past it."""
-        return MemoryBackdoor(self._data.setdefault(namespace, MemoryData()))
+        return DataBackdoor(self._data.setdefault(namespace, MemoryData()))

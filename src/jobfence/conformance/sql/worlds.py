@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from jobfence.conformance.bench import START_MS, Backdoor
-from jobfence.conformance.model import MemoryBackdoor
+from jobfence.conformance.model import DataBackdoor
 from jobfence.statemachine.clock import ManualClock
 from jobfence.statemachine.values import Settlement
 from jobfence.store.contract import JobStore
@@ -86,7 +86,7 @@ class ModelWorld:
         """Begin with nothing."""
         self._data, self.clock = MemoryData(), ManualClock(START_MS)
         self._stores: dict[int, JobStore] = {}
-        self.backdoor: Backdoor = MemoryBackdoor(self._data)
+        self.backdoor: Backdoor = DataBackdoor(self._data)
 
     def open(self, client: int) -> JobStore:
         """Return a client's store."""

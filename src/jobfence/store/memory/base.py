@@ -14,7 +14,7 @@ from jobfence.statemachine.policy import QueuePolicy, check_queues
 from jobfence.statemachine.retry import RetryPolicy, SteppedRetry
 from jobfence.statemachine.values import Job
 from jobfence.store.contract import DEFAULT_LEASE_MS, WakeListener
-from jobfence.store.memory.data import MemoryData, Tables
+from jobfence.store.memory.data import JobData, MemoryData
 from jobfence.store.memory.rows import JobRow, read_job
 from jobfence.store.memory.transaction import Transaction
 
@@ -34,7 +34,7 @@ class StoreBase:
         max_handoffs: int | None = None,
         ids: IdFactory | None = None,
         handoff_ids: Callable[[], str] | None = None,
-        data: MemoryData | None = None,
+        data: JobData | None = None,
     ) -> None:
         """Open a store: on a fresh data set, or as a further instance on `data`."""
         self._queues = check_queues(queues)
@@ -50,12 +50,12 @@ class StoreBase:
         )
         self._ids = ids or time_ordered_id
         self._handoff_ids = handoff_ids or random_id
-        self._data = MemoryData() if data is None else data
+        self._data: JobData = MemoryData() if data is None else data
         self._machine = JobMachine()
         self._listeners: list[WakeListener] = []
 
     @property
-    def data(self) -> MemoryData:
+    def data(self) -> JobData:
         """What this store shares with others, and where tests look."""
         return self._data
 
@@ -72,8 +72,8 @@ class StoreBase:
 
     def clear(self) -> None:
         """Delete everything, for every store on this data."""
-        with self._data.lock:
-            self._data.tables = Tables()
+        with self._data.transaction() as tables:
+            tables.clear()
 
     def on_commit_wake(self, listener: WakeListener) -> None:
         """Call back after this instance's commits that may have made work due (T3)."""
@@ -84,12 +84,11 @@ class StoreBase:
         """
         Run one operation: all of it, or on an error nothing.
 
-        It writes to a copy that takes the place of the committed state at the end.
-        Listeners are called without the lock, so that they may use the store.
+        Listeners are called after it, so that they may use the store.
         """
-        with self._data.lock:
+        with self._data.transaction() as tables:
             transaction = Transaction(
-                tables=self._data.tables.copy(),
+                tables=tables,
                 now=self._clock.now_ms(),
                 machine=self._machine,
                 queues=self._queues,
@@ -97,7 +96,6 @@ class StoreBase:
                 max_handoffs=self._max_handoffs,
             )
             yield transaction
-            self._data.tables = transaction.tables
         if transaction.wake:
             self._wake()
 

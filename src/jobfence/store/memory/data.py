@@ -2,7 +2,9 @@
 
 import threading
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
@@ -49,6 +51,14 @@ class Tables:
             self.owner,
         )
 
+    def clear(self) -> None:
+        """Forget every row."""
+        for table in (self.jobs, self.counters, self.schedule_keys):
+            table.clear()
+        self.idempotency.clear()
+        self.queues.clear()
+        self.owner = None
+
     def queue(self, name: str) -> QueueRow:
         """Return a queue's durable row, or what its absence means."""
         return self.queues.get(name) or QueueRow(name, NO_POLICY, paused=False)
@@ -66,9 +76,61 @@ class Snapshot:
     owner: OwnerRow | None
 
 
-class MemoryData:
+class JobData(ABC):
     """
-    What several `MemoryJobStore`s may share, as stores share a database.
+    Where a store keeps its rows. Whoever can do one thing at a time can be one.
+
+    The rules are the store's; a subclass says with `transaction` how the rows are
+    found and kept (see "Write an adapter").
+    """
+
+    @abstractmethod
+    def transaction(self) -> AbstractContextManager[Tables]:
+        """
+        Yield the rows as last committed, and keep what they are at the end.
+
+        Nobody else may have a transaction meanwhile. After an exception nothing is
+        kept, and the exception goes on. What is yielded is the caller's to change;
+        the rows in it are frozen.
+        """
+
+    def snapshot(self) -> Snapshot:
+        """Dump every row, ids and times as they are."""
+        with self.transaction() as tables:
+            return snapshot_of(tables)
+
+    def edit_job(self, job_id: str, **columns: object) -> None:
+        """
+        Write columns of a job past every rule, as an operator's UPDATE would.
+
+        The way to make a row that cannot be read: `edit_job(id, args_text="{")`.
+        """
+        with self.transaction() as tables:
+            tables.jobs[job_id] = replace(
+                tables.jobs[job_id], **cast("dict[str, Any]", columns)
+            )
+
+    def edit_counter(self, key: str, *, max_concurrency: int, active: int) -> None:
+        """Write a counter past every rule, making it if need be."""
+        with self.transaction() as tables:
+            tables.counters[key] = CounterRow(key, max_concurrency, active)
+
+    def drop_counter(self, key: str) -> None:
+        """Delete a counter past every rule."""
+        with self.transaction() as tables:
+            del tables.counters[key]
+
+    def edit_schedule_key(self, key: str, *, job_id: str | None) -> None:
+        """Write a schedule key's owner past every rule: a dangling one, say."""
+        with self.transaction() as tables:
+            tables.schedule_keys[key] = replace(
+                tables.schedule_keys[key], job_id=job_id
+            )
+
+
+class MemoryData(JobData):
+    """
+    What several stores may share in one process, as stores share a database.
 
     `copy` and `restore` cost the same however many jobs there are.
     """
@@ -77,17 +139,13 @@ class MemoryData:
         self.lock = threading.Lock()
         self.tables = Tables()
 
-    def snapshot(self) -> Snapshot:
-        """Dump every row, ids and times as they are."""
-        tables = self.tables
-        return Snapshot(
-            jobs=_sorted(tables.jobs),
-            counters=_sorted(tables.counters),
-            schedule_keys=_sorted(tables.schedule_keys),
-            idempotency=_sorted(tables.idempotency),
-            queues=_sorted(tables.queues),
-            owner=tables.owner,
-        )
+    @contextmanager
+    def transaction(self) -> Iterator[Tables]:
+        """Yield a copy under the lock; at the end it takes the place of the tables."""
+        with self.lock:
+            tables = self.tables.copy()
+            yield tables
+            self.tables = tables
 
     def copy(self) -> "MemoryData":
         """Return a data set of its own that starts in this state."""
@@ -100,41 +158,17 @@ class MemoryData:
         with self.lock:
             self.tables = saved.tables
 
-    def edit_job(self, job_id: str, **columns: object) -> None:
-        """
-        Write columns of a job past every rule, as an operator's UPDATE would.
 
-        The way to make a row that cannot be read: `edit_job(id, args_text="{")`.
-        """
-        with self.lock:
-            tables = self.tables.copy()
-            tables.jobs[job_id] = replace(
-                tables.jobs[job_id], **cast("dict[str, Any]", columns)
-            )
-            self.tables = tables
-
-    def edit_counter(self, key: str, *, max_concurrency: int, active: int) -> None:
-        """Write a counter past every rule, making it if need be."""
-        with self.lock:
-            tables = self.tables.copy()
-            tables.counters[key] = CounterRow(key, max_concurrency, active)
-            self.tables = tables
-
-    def drop_counter(self, key: str) -> None:
-        """Delete a counter past every rule."""
-        with self.lock:
-            tables = self.tables.copy()
-            del tables.counters[key]
-            self.tables = tables
-
-    def edit_schedule_key(self, key: str, *, job_id: str | None) -> None:
-        """Write a schedule key's owner past every rule: a dangling one, say."""
-        with self.lock:
-            tables = self.tables.copy()
-            tables.schedule_keys[key] = replace(
-                tables.schedule_keys[key], job_id=job_id
-            )
-            self.tables = tables
+def snapshot_of(tables: Tables) -> Snapshot:
+    """Return every row of these tables."""
+    return Snapshot(
+        jobs=_sorted(tables.jobs),
+        counters=_sorted(tables.counters),
+        schedule_keys=_sorted(tables.schedule_keys),
+        idempotency=_sorted(tables.idempotency),
+        queues=_sorted(tables.queues),
+        owner=tables.owner,
+    )
 
 
 def _sorted(table: Mapping[_Key, _Row]) -> tuple[_Row, ...]:

@@ -17,7 +17,8 @@ class MemoryJobStore(Schedules, Acks, Reading, Recovery, Caps, Operations, Owner
     A `JobStore` in this process's memory: the reference model, and a test double.
 
     Safe for threads. Give several stores one `data` and they see the same jobs, as
-    processes on one database do; settings and listeners stay each store's own.
+    processes on one database do; settings and listeners stay each store's own. A
+    `data` of another kind keeps the rows elsewhere (`JobData`).
     `ids` makes job ids (default: time-ordered), `handoff_ids` those of claims that
     name none (default: random).
     """
@@ -25,7 +26,7 @@ class MemoryJobStore(Schedules, Acks, Reading, Recovery, Caps, Operations, Owner
     def within(self, transaction: object) -> NoReturn:
         """Refuse: `UnsupportedCapability` (T1)."""
         raise UnsupportedCapability(
-            "MemoryJobStore",
+            type(self).__name__,
             "within",
             f"its jobs are in no database, so {type(transaction).__name__} cannot "
             f"commit or roll them back; use an SqlJobStore",
