@@ -31,6 +31,17 @@ def unfenced(namespace: str, **settings: Any) -> MemoryJobStore:
     return Unfenced(data=model.data(namespace), **settings)
 
 
+class Leaving(MemoryJobStore):
+    """Forgets to clear."""
+
+    def clear(self) -> None:
+        pass
+
+
+def leaving(namespace: str, **settings: Any) -> MemoryJobStore:
+    return Leaving(data=model.data(namespace), **settings)
+
+
 class Half(MemoryJobStore):
     prune_terminal = None  # type: ignore[assignment]
 

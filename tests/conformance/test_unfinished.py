@@ -11,6 +11,7 @@ from jobfence.conformance.stateful.comparing import Divergence
 from jobfence.conformance.stateful.pair import Action, Pair, Setting
 from jobfence.conformance.whole import METHODS, missing_parts
 from jobfence.store import MemoryJobStore
+from tests.conformance.adapters import leaving
 from tests.conformance.support import run
 
 
@@ -66,6 +67,22 @@ def test_an_open_store_that_takes_something_else_is_told_what() -> None:
     assert "unexpected keyword argument" in told
     nothing: Any = lambda namespace, **_: None  # noqa: E731
     assert missing_parts(nothing, "n", ALL).startswith("open_store returns None")
+
+
+def test_a_clear_that_leaves_jobs_is_told_before_what_comes_of_it() -> None:
+    told = missing_parts(leaving, "n", ALL)
+    assert told == "clear() leaves jobs behind (1): have it delete every row"
+
+
+def test_a_store_that_cannot_be_tried_is_left_to_the_tests() -> None:
+    class Broken(MemoryJobStore):
+        def enqueue(self, *args: Any, **options: Any) -> str:
+            raise OSError("the disk is full")
+
+    def open_broken(namespace: str, **settings: Any) -> Broken:
+        return Broken(**settings)
+
+    assert missing_parts(open_broken, "n", ALL) == ""
 
 
 def test_it_is_said_once_and_nothing_else_is_run(tmp_path: Path) -> None:
