@@ -17,25 +17,31 @@ import time
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import ModuleType, TracebackType
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from runner import tlc
 from runner.toolchain import Toolchain
 
-_LIBRARIES: Final = ("libjvm.so", "libjvm.dylib", "jvm.dll")
+# Where a Java home has its JVM: Java 9 and newer, then 8; the last is Windows's.
+_LIBRARIES: Final = (
+    "lib/server/libjvm.*",
+    "jre/lib/*/server/libjvm.*",
+    "bin/*/jvm.dll",
+)
 
 
 class Jvm:
     """
-    A process with a JVM in it, started by the first run and again when it died.
+    A process with a JVM in it, started by the first run and again when it was lost.
 
-    `start_s`: how long it may take to start, beside the run's own time.
+    One that cannot even start is not tried again. `start_s`: how long that may take,
+    beside the run's own time.
     """
 
     def __init__(self, tools: Toolchain, *, start_s: float = 30.0) -> None:
         self._tools, self._start_s = tools, start_s
-        self._process: multiprocessing.process.BaseProcess | None = None
-        self._ours: Connection | None = None
+        self._running: _Running | None = None
+        self._useless = False
 
     def __enter__(self) -> Self:
         return self
@@ -50,47 +56,58 @@ class Jvm:
 
     def run(self, run: tlc.Run) -> tlc.Outcome | None:
         """Return what TLC found; None if the JVM could not say, or took too long."""
-        if self._process is None or self._ours is None:
-            self._ours = self._start()
+        if self._useless:
+            return None
+        if self._running is None:
+            self._running = _start(self._tools)
         try:
-            self._ours.send(run)
-            if self._ours.poll(run.timeout_s + self._start_s):
-                answer = self._ours.recv()
+            self._running.requests.send(run)
+            if self._running.requests.poll(run.timeout_s + self._start_s):
+                answer = self._running.requests.recv()
                 return answer if isinstance(answer, tlc.Outcome) else None
         except (OSError, EOFError):
-            pass  # it died
+            self._useless = True  # it died, having said why
         self.close()
         return None
 
-    def _start(self) -> Connection:
-        context = multiprocessing.get_context("spawn")
-        ours, theirs = context.Pipe()
-        arguments = (theirs, self._tools)
-        self._process = context.Process(target=serve, args=arguments, daemon=True)
-        self._process.start()
-        theirs.close()  # else its death is not seen here
-        return ours
-
     def close(self) -> None:
-        """End the process, whatever it does."""
-        if self._process is not None and self._ours is not None:
-            self._ours.close()
-            self._process.kill()
-            self._process.join()
-        self._process = self._ours = None
+        """End the process, whatever it does, and remove what TLC wrote."""
+        if self._running is not None:
+            process, requests, scratch = self._running
+            requests.close()
+            process.kill()
+            process.join()
+            scratch.cleanup()
+        self._running = None
 
 
-def serve(requests: Connection, tools: Toolchain) -> None:
+class _Running(NamedTuple):
+    process: multiprocessing.process.BaseProcess
+    requests: Connection
+    scratch: "tempfile.TemporaryDirectory[str]"
+
+
+def _start(tools: Toolchain) -> _Running:
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    scratch = tempfile.TemporaryDirectory(prefix="tlc-")
+    arguments = (theirs, tools, scratch.name)
+    process = context.Process(target=serve, args=arguments, daemon=True)
+    process.start()
+    theirs.close()  # else its death is not seen here
+    return _Running(process, ours, scratch)
+
+
+def serve(requests: Connection, tools: Toolchain, scratch: str) -> None:
     """Run TLC for each request, until nobody asks any more."""
-    with tempfile.TemporaryDirectory(prefix="tlc-") as scratch:
-        try:
-            java = _started(tools, scratch)
-            while True:
-                requests.send(_checked(java, requests.recv(), scratch))
-        except EOFError:
-            pass  # nobody asks any more
-        except Exception as error:  # noqa: BLE001  jpype's are of many kinds
-            print(f"no JVM for several runs: {error!r}", file=sys.stderr, flush=True)
+    try:
+        java = _started(tools, scratch)
+        while True:
+            requests.send(_checked(java, requests.recv(), scratch))
+    except EOFError:
+        pass  # nobody asks any more
+    except Exception as error:  # noqa: BLE001  jpype's are of many kinds
+        print(f"no JVM for several runs: {error!r}", file=sys.stderr, flush=True)
     os._exit(0)  # TLC's threads of all those runs would keep it alive
 
 
@@ -108,8 +125,8 @@ def _started(tools: Toolchain, scratch: str) -> ModuleType:
 def _library(java: str, jpype: ModuleType) -> str:
     """Return the JVM that this `java` starts; for a wrapper, the one jpype finds."""
     home = Path(java).resolve().parent.parent
-    found = (path for name in _LIBRARIES for path in home.rglob(name))
-    return str(next(found, jpype.getDefaultJVMPath()))
+    found = [path for name in _LIBRARIES for path in sorted(home.glob(name))]
+    return str(found[0] if found else jpype.getDefaultJVMPath())
 
 
 def _checked(java: ModuleType, run: tlc.Run, scratch: str) -> tlc.Outcome:

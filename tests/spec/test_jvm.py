@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import tempfile
 
 from pathlib import Path
 
@@ -70,22 +71,30 @@ def test_runs_in_one_jvm_find_what_each_finds_in_one_of_its_own(
     assert shared == [holds, refused, holds]
 
 
+def scratch_folders() -> set[Path]:
+    return {*Path(tempfile.gettempdir()).glob("tlc-*")}
+
+
 def test_a_run_that_takes_too_long_ends_its_jvm_and_the_next_gets_a_new_one(
-    tools: Toolchain,
+    tools: Toolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with Jvm(tools, start_s=0.0) as jvm:
         assert jvm.run(dataclasses.replace(RUN, timeout_s=0.0)) is None
         again = jvm.run(RUN)
+        left = scratch_folders()
     assert again is not None
+    assert len(left) == 1
+    assert not left & scratch_folders()
     assert (again.code, again.distinct) == (tlc.OK, LIFECYCLE.states)
 
 
-def test_a_jvm_that_cannot_start_gives_no_answer_and_says_why(
+def test_a_jvm_that_cannot_start_gives_no_answer_and_says_why_once(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with Jvm(Toolchain(str(tmp_path / "bin/java"), tmp_path / "no.jar")) as jvm:
-        assert jvm.run(RUN) is None
-    assert "no JVM for several runs: " in capfd.readouterr().err
+        assert [jvm.run(RUN), jvm.run(RUN)] == [None, None]
+    assert capfd.readouterr().err.count("no JVM for several runs: ") == 1
 
 
 def test_the_answer_of_a_shared_jvm_counts_if_it_is_the_expected_one(
