@@ -1,16 +1,20 @@
 """A store that lacks something is told so in a sentence, before any rule."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jobfence.conformance import ALL, Capability
-from jobfence.conformance.bench import StoreFactory
+from jobfence.conformance import ALL, Capability, Model
+from jobfence.conformance.bench import START_MS, StoreFactory
 from jobfence.conformance.stateful.comparing import Divergence
 from jobfence.conformance.stateful.pair import Action, Pair, Setting
 from jobfence.conformance.whole import METHODS, missing_parts
+from jobfence.statemachine.clock import ManualClock
+from jobfence.statemachine.states import JobStatus
 from jobfence.store import MemoryJobStore
+from jobfence.store.memory import MemoryData
 from tests.conformance.adapters import leaving
 from tests.conformance.support import run
 
@@ -18,8 +22,11 @@ from tests.conformance.support import run
 class Partly:
     """The store in memory without some of its methods."""
 
-    def __init__(self, without: tuple[str, ...], **settings: Any) -> None:
-        self._without, self._store = without, MemoryJobStore(**settings)
+    def __init__(
+        self, without: tuple[str, ...], data: MemoryData, **settings: Any
+    ) -> None:
+        self._without = without
+        self._store = MemoryJobStore(data=data, **settings)
 
     def __getattr__(self, name: str) -> object:
         if name in self._without:
@@ -28,8 +35,10 @@ class Partly:
 
 
 def without(*methods: str) -> StoreFactory:
+    data = MemoryData()
+
     def open_store(namespace: str, **settings: Any) -> Any:
-        return Partly(methods, **settings)
+        return Partly(methods, data, **settings)
 
     return open_store
 
@@ -72,6 +81,43 @@ def test_an_open_store_that_takes_something_else_is_told_what() -> None:
 def test_a_clear_that_leaves_jobs_is_told_before_what_comes_of_it() -> None:
     told = missing_parts(leaving, "n", ALL)
     assert told == "clear() leaves jobs behind (1): have it delete every row"
+
+
+def test_a_store_that_keeps_what_it_read_is_told_that_it_misses_another_s_job() -> None:
+    data: dict[str, MemoryData] = {}
+
+    class Cached(MemoryJobStore):
+        def counts(self) -> Mapping[JobStatus, int]:
+            self._data = data["n"].copy()  # and never looks again
+            return super().counts()
+
+    def open_store(namespace: str, **settings: Any) -> Cached:
+        kept = data.setdefault(namespace, MemoryData())
+        return Cached(data=kept, **settings)
+
+    told = missing_parts(open_store, "n", ALL)
+    assert "is not found by one opened before: the same namespace" in told
+
+
+def test_data_that_is_new_whenever_a_store_is_opened_is_told() -> None:
+    def open_store(namespace: str, **settings: Any) -> MemoryJobStore:
+        return MemoryJobStore(**settings)
+
+    told = missing_parts(open_store, "n", ALL)
+    assert "is not found by one opened before: the same namespace" in told
+
+
+def test_a_clock_of_its_own_is_told() -> None:
+    model = Model()
+
+    def open_store(namespace: str, **settings: Any) -> MemoryJobStore:
+        return model.open_store(namespace, **{**settings, "clock": ManualClock(5)})
+
+    told = missing_parts(open_store, "n", ALL)
+    assert told == (
+        f"created_at_ms is 5 and the clock given to open_store says {START_MS}: "
+        f"read the time from it"
+    )
 
 
 def test_a_store_that_cannot_be_tried_is_left_to_the_tests() -> None:

@@ -59,10 +59,33 @@ def differences(expected: Picture, seen: Picture) -> list[str]:
     """Say in one line each what differs, job by job and column by column."""
     found = job_differences(expected.jobs, seen.jobs)
     found += [
+        f"counts: {status} expected {old}, seen {new}"
+        for status in {**expected.counts, **seen.counts}
+        if (old := expected.counts.get(status)) != (new := seen.counts.get(status))
+    ]
+    found += _queue_differences(expected.queues, seen.queues)
+    found += [
         f"{name}: expected {getattr(expected, name)}, seen {getattr(seen, name)}"
-        for name in ("counts", "queues", "next_available", "next_scheduled")
+        for name in ("next_available", "next_scheduled")
         if getattr(expected, name) != getattr(seen, name)
     ]
+    return found
+
+
+def _queue_differences(
+    expected: Collection[QueueStats], seen: Collection[QueueStats]
+) -> list[str]:
+    """Compare the figures of each queue, then their order."""
+    old, new = ({each.queue: each for each in every} for every in (expected, seen))
+    found = [
+        f"queue_stats: queue {name}: {column} expected {was!r}, seen {now!r}"
+        for name in sorted(old.keys() | new.keys())
+        for column in _FIGURES
+        if (was := getattr(old.get(name), column, None))
+        != (now := getattr(new.get(name), column, None))
+    ]
+    if not found and expected != seen:
+        found.append(f"queue_stats: expected {expected}, seen {seen}")
     return found
 
 
@@ -88,6 +111,7 @@ def row_differences(expected: Job, seen: Job) -> list[str]:
 
 
 COLUMNS = tuple(each.name for each in fields(Job))
+_FIGURES = tuple(each.name for each in fields(QueueStats))
 _HELD = ("handoff_id", "worker_id", "handed_off_at_ms")
 _ENDS = {
     JobStatus.COMPLETED: "completed_at_ms",
