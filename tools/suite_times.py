@@ -26,7 +26,8 @@ STORES = {
     "SQLite": "model_tests/test_sql.py::TestSqlJobStoreOnSQLite",
     "PostgreSQL": "model_tests/test_sql.py::TestSqlJobStoreOnPostgreSQL",
     "MariaDB": "model_tests/test_sql.py::TestSqlJobStoreOnMariaDB",
-    "the file of the documentation": "model_tests/test_example.py",
+    "first example of the page": "model_tests/test_example.py::TestDocumentJobStore",
+    "second example of the page": "model_tests/test_example.py::TestFileJobStore",
 }
 LAYERS = ("matrix", "examples", "stateful")
 _HEAD = """---
