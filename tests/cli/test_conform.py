@@ -15,7 +15,8 @@ from hypothesis import settings
 from jobfence import Ack, AckResult, MemoryJobStore
 from jobfence.conformance import Model
 
-good = Model().open_store
+shared = Model()
+good = shared.open_store
 
 class Unfenced(MemoryJobStore):
     def complete(self, job_id, handoff_id):
@@ -24,7 +25,7 @@ class Unfenced(MemoryJobStore):
         return super().complete(job_id, held or handoff_id)
 
 def bad(namespace, **settings):
-    return Unfenced(**settings)
+    return Unfenced(data=shared.data(namespace), **settings)
 
 nothing = 3
 
