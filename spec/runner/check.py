@@ -107,7 +107,7 @@ def check_all(
     """
     Run everything, large models one by one, small ones two at a time.
 
-    `alone`: each in a JVM of its own, which takes three times as long.
+    `alone`: each in a JVM of its own, which takes twice as long.
     """
     lines = [
         _large(check, tools, model, timeout_s) for model in models if model.workers > 1
