@@ -384,6 +384,7 @@ def test_a_lost_loop_ends_its_tasks_and_the_next_task_has_a_new_one() -> None:
 
     tasks.submit(waits())
     reached(begun)
+    gc.collect()  # nothing but the loop's thread refers to the task
     thread = tasks._thread  # noqa: SLF001
     assert thread is not None
 
@@ -403,6 +404,29 @@ def test_a_lost_loop_ends_its_tasks_and_the_next_task_has_a_new_one() -> None:
     assert loops[1] is not loops[0]
     tasks.close()
     assert loops[1].is_closed()
+
+
+def test_a_task_that_nothing_else_refers_to_ends_and_is_not_collected() -> None:
+    tasks = TaskLoop("test")
+    begun, ended = threading.Event(), threading.Event()
+    waiting: list[weakref.ref[asyncio.Future[None]]] = []
+
+    async def waits() -> None:
+        future = asyncio.get_running_loop().create_future()
+        waiting.append(weakref.ref(future))
+        begun.set()
+        await future
+        ended.set()
+
+    tasks.submit(waits())
+    reached(begun)
+    gc.collect()
+    future, thread = waiting[0](), tasks._thread  # noqa: SLF001
+    assert future is not None
+    assert thread is not None
+    thread.loop.call_soon_threadsafe(future.set_result, None)
+    reached(ended)
+    tasks.close()
 
 
 def test_a_lost_loop_can_be_closed() -> None:

@@ -32,8 +32,7 @@ async def acall(run: Run, job: RegisteredJob, hub: EventHub) -> None:
     task, loop = asyncio.current_task(), asyncio.get_running_loop()
     assert task is not None
 
-    # Set before the run begins, so that a stop never takes it for a thread. It also
-    # keeps the task alive: the loop alone holds tasks weakly.
+    # Set before the run begins, so that a stop never takes it for a thread.
     def cancel() -> None:
         loop.call_soon_threadsafe(task.cancel)
 

@@ -5,6 +5,7 @@ import contextlib
 import threading
 
 from collections.abc import Coroutine
+from concurrent.futures import Future
 
 CLOSE_WAIT_S = 5.0
 
@@ -25,8 +26,7 @@ class TaskLoop:
         """Run a coroutine as a task; it must not raise. An error: it does not run."""
         try:
             with self._lock:
-                thread = self._running()
-                asyncio.run_coroutine_threadsafe(coroutine, thread.loop)
+                self._running().submit(coroutine)
         except BaseException:
             coroutine.close()  # or Python warns that it was never awaited
             raise
@@ -54,6 +54,7 @@ class _LoopThread(threading.Thread):
         self.loop = loop
         self.lost = False
         self._ending = False
+        self._futures: set[Future[None]] = set()
 
     @classmethod
     def started(cls, name: str) -> "_LoopThread":
@@ -67,6 +68,13 @@ class _LoopThread(threading.Thread):
             loop.close()
             raise
         return thread
+
+    def submit(self, coroutine: Coroutine[object, object, None]) -> None:
+        future = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+        # The future holds its task until it ends. A loop holds tasks weakly, so one
+        # that waits for what nothing else refers to would be collected, unfinished.
+        self._futures.add(future)
+        future.add_done_callback(self._futures.discard)
 
     def end(self) -> None:
         with contextlib.suppress(RuntimeError):  # closed: it was lost
