@@ -2,6 +2,8 @@
 
 import threading
 
+from concurrent.futures import Future, wait
+
 import pytest
 
 from jobfence.dispatch import JobApp, OwnershipHeld, Worker
@@ -177,6 +179,39 @@ def test_a_stop_that_comes_during_a_start_wins(step: str) -> None:
     assert world.seen.of(WorkerStarted) == []
     after = PREPARING[PREPARING.index(step) + 1 :]
     assert [world.staged.calls[name] for name in after] == [0] * len(after)
+
+
+def test_a_stop_does_not_wait_for_what_a_later_start_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    worker = world.worker()
+    begun, release = threading.Event(), threading.Event()
+
+    def hold(**_options: object) -> None:
+        begun.set()
+        reached(release)
+
+    def overtaken(starts: list[Future[None]]) -> None:
+        """The stop sees the end of the start that it waits for, but not at once."""
+        world.staged.before.pop("ensure_ready")
+        release.set()
+        wait(starts)
+        worker.start()
+
+    world.staged.before["ensure_ready"] = hold
+    monkeypatch.setattr("jobfence.dispatch.worker.wait", overtaken)
+    first = threading.Thread(target=worker.start)
+    first.start()
+    reached(begun)
+    stop = threading.Thread(target=worker.stop, daemon=True)
+    stop.start()
+    for each in (first, stop):
+        each.join(PATIENCE_S)
+        assert not each.is_alive()
+    assert worker.state.name == "RUNNING"
+    worker.stop()
+    assert len(world.seen.of(WorkerStarted)) == 1
 
 
 def test_a_start_adopts_the_policies_of_its_store() -> None:

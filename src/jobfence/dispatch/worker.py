@@ -100,13 +100,7 @@ class Worker:
         self, grace_s: float = DEFAULT_GRACE_S, *, process_exits: bool = False
     ) -> None:
         """Begin to stop as `stop` does, and return at once; safe in a listener."""
-        with self._lock:
-            self._stop_wanted = True
-            if self._state is State.RUNNING:
-                self._state = State.STOPPING
-            engine = self._engine
-        if engine is not None:
-            engine.drain(grace_s, process_exits=process_exits)
+        self._drain(grace_s, process_exits=process_exits)
 
     def stop(
         self, grace_s: float = DEFAULT_GRACE_S, *, process_exits: bool = False
@@ -121,11 +115,10 @@ class Worker:
         `StopIncomplete` when the database does not take the acknowledgements: they are
         tried on, and `stop` may be called again.
         """
-        self.request_stop(grace_s, process_exits=process_exits)
-        if self._state is State.STARTING:
-            wait([self._starting])
-        engine = self._engine
-        if engine is None:
+        engine, starting = self._drain(grace_s, process_exits=process_exits)
+        if starting is not None:
+            wait([starting])
+        if engine is None:  # nothing ran, or the start gave way
             return
         if engine.runs_here():
             raise RuntimeError(
@@ -238,12 +231,32 @@ class Worker:
             self._abandon(engine)
         starting.set_result(None)
 
+    def _drain(
+        self, grace_s: float, *, process_exits: bool
+    ) -> tuple[Engine | None, Future[None] | None]:
+        """
+        Begin to stop; return what runs, or the start under way, which then gives way.
+
+        Never what a later `start` makes: a stop that waited for that would wait for
+        something that nobody asked to end.
+        """
+        with self._lock:
+            self._stop_wanted = True
+            starting = self._starting if self._state is State.STARTING else None
+            if self._state is State.RUNNING:
+                self._state = State.STOPPING
+            engine = self._engine
+        if engine is not None:
+            engine.drain(grace_s, process_exits=process_exits)
+        return engine, starting
+
     def _abandon(self, engine: Engine | None) -> None:
         """Undo a start that failed, or that a stop overtook."""
         self._app.unsubscribe(self.wake)
         if engine is not None:
             engine.close()
-        self._state = State.STOPPED
+        with self._lock:
+            self._state = State.STOPPED
 
     def _want_stop(self) -> None:
         # A start under way looks at it; the doorbell does the rest.

@@ -80,7 +80,11 @@ def test_a_url_that_its_driver_cannot_use_is_refused(url: str, words: str) -> No
 
 @pytest.mark.parametrize(
     ("parameter", "words"),
-    [("nonsense=1", "'nonsense'"), ("ssl_ca=/nowhere", "No such file")],
+    [
+        ("nonsense=1", "'nonsense'"),
+        ("ssl_ca=/nowhere", "No such file"),
+        (f"ssl_ca={__file__}", "no certificate"),
+    ],
 )
 def test_a_url_whose_driver_refuses_it_only_when_it_connects(
     parameter: str, words: str
@@ -92,14 +96,50 @@ def test_a_url_whose_driver_refuses_it_only_when_it_connects(
         assert "SESAME" not in sentence(refusal.value)
 
 
-def test_the_same_of_an_async_driver() -> None:
+@pytest.mark.parametrize(
+    ("where", "words"),
+    [("127.0.0.1:9/d?nonsense=1", "'nonsense'"), ("127.0.0.1:99999/d", "port must be")],
+)
+def test_the_same_of_an_async_driver(where: str, words: str) -> None:
     async def ask() -> None:
-        store = AsyncSqlJobStore("mysql://u:SESAME@127.0.0.1:9/d?nonsense=1")
-        with pytest.raises(InvalidOption, match="'nonsense'"):
+        store = AsyncSqlJobStore(f"mysql://u:SESAME@{where}")
+        with pytest.raises(InvalidOption, match=words) as refusal:
             await store.counts()
+        assert "SESAME" not in sentence(refusal.value)
         await store.close()
 
     asyncio.run(ask())
+
+
+@pytest.mark.parametrize(
+    ("parameter", "words"),
+    [("mode=none", "access mode"), ("cache=none", "cache mode"), ("vfs=no", "vfs")],
+)
+def test_what_a_url_asks_of_sqlite_in_vain_is_told(
+    tmp_path: Path, parameter: str, words: str
+) -> None:
+    store = SqlJobStore(f"sqlite:///file:{tmp_path}/jobs.db?{parameter}&uri=true")
+    for call in (store.counts, store.ensure_ready, lambda: store.enqueue("job")):
+        with pytest.raises(StoreUnavailable, match=f"no such {words}") as refusal:
+            call()
+        sentence(refusal.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+@only("mariadb")
+@pytest.mark.parametrize(
+    ("parameter", "words"),
+    [("sql_mode", "sql_mode"), ("init_command", "error in your SQL syntax")],
+)
+def test_what_a_url_asks_of_mariadb_in_vain_is_told(
+    database: Database, parameter: str, words: str
+) -> None:
+    url = make_url(database.url).update_query_dict({parameter: "none"})
+    store = SqlJobStore(url)
+    for call in (store.counts, store.ensure_ready, lambda: store.enqueue("job")):
+        with pytest.raises(StoreUnavailable, match=words) as refusal:
+            call()
+        sentence(refusal.value)
 
 
 @pytest.mark.parametrize(

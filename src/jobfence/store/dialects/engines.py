@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import ssl
 import time
 import weakref
 
@@ -36,8 +37,14 @@ CONNECT_TIMEOUT_S = 10
 _WAL_TRIES = 200
 _WAL_PAUSE_S = 0.01
 
-# Of a file that a URL names. Other OSErrors may be of the network.
-_OF_FILES = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
+# Of a file that a URL names, or of what is in it. Other OSErrors may be of the network.
+_OF_FILES = (
+    FileNotFoundError,
+    PermissionError,
+    IsADirectoryError,
+    NotADirectoryError,
+    ssl.SSLError,  # drivers make errors of their own of a failed handshake
+)
 
 # A plain URL takes the driver that the extra of that name installs.
 _SYNC = {
@@ -131,7 +138,7 @@ def _blaming(url: URL) -> Iterator[None]:
     """
     try:
         yield
-    except (ArgumentError, TypeError, ValueError, *_OF_FILES) as problem:
+    except (ArgumentError, TypeError, ValueError, OverflowError, *_OF_FILES) as problem:
         told = " ".join(without_secrets_of(url, str(problem)).split())
         raise InvalidOption(
             "url", shown_url(url), f"must be one that its driver takes ({told})"

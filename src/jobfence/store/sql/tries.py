@@ -66,7 +66,9 @@ def explained(
 ) -> JobfenceError | DBAPIError:
     """Return what the caller gets for an error that trying again does not mend."""
     fault = room.fault(error)
-    if in_doubt or fault in (Fault.UNAVAILABLE, Fault.LOST):
+    # Of no statement: what the URL asks for beyond an address was refused.
+    connecting = error.statement is None and fault is Fault.OTHER
+    if in_doubt or connecting or fault in (Fault.UNAVAILABLE, Fault.LOST):
         return room.explain(error, where, in_doubt=in_doubt)
     if fault is Fault.SCHEMA:
         return IncompatibleSchema(
