@@ -85,6 +85,17 @@ def test_a_store_that_does_not_fence_exits_1_and_is_told_which_rule(
     assert "M18" in (folder / "r.html").read_text()
 
 
+def test_the_run_ends_after_as_many_failures_as_it_is_told(folder: Path) -> None:
+    counts = []
+    for most in ("1", "0"):
+        arguments = ("--adapter", "adapters:bad", "-k", "complete", "--maxfail", most)
+        ran = conform(folder, *arguments, "--report", "r.json")
+        assert ran.code == 1
+        counts.append(json.loads((folder / "r.json").read_text())["summary"])
+    assert counts[0]["failed"] == 1
+    assert counts[1]["failed"] > 1
+
+
 @pytest.mark.parametrize(
     ("adapter", "problem"),
     [
@@ -108,6 +119,7 @@ def test_an_adapter_that_cannot_be_had_exits_2(
     ("arguments", "problem"),
     [
         ([], "required: --adapter"),
+        (["--adapter", "x:y", "--maxfail", "z"], "--maxfail: invalid int value: 'z'"),
         (["--adapter", "x:y", "--seed", "z"], "--seed: invalid int value: 'z'"),
         (["--adapter", "x"], "must be like package.module:name, not x"),
         (["--adapter", "x:y", "--report", "r.pdf"], "must end in .html or .json"),

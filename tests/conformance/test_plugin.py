@@ -98,6 +98,8 @@ def test_what_is_declared_missing_and_works_is_reported(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "pause is declared missing, and works: declare it" in done.stdout
     assert "counter_rows is declared missing, and works" not in done.stdout
+    (told,) = [line for line in done.stdout.splitlines() if "declared missing:" in line]
+    missing = told.removeprefix("declared missing: ").split(", ")
     found = json.loads((tmp_path / "report.json").read_text())["capabilities"]
     assert found["pause"] == {
         "meaning": "pauses queues (R4)",
@@ -108,6 +110,7 @@ def test_what_is_declared_missing_and_works_is_reported(tmp_path: Path) -> None:
     }
     assert found["requeue"]["declared"]
     assert not found["requeue"]["tested"]  # left out by -k
+    assert missing == [name for name in found if not found[name]["declared"]]
 
 
 def test_what_is_declared_and_was_not_tested_is_no_yes(tmp_path: Path) -> None:

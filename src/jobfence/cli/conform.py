@@ -34,6 +34,13 @@ def register(commands: Commands) -> None:
         "-k", metavar="EXPRESSION", help="only these tests, as pytest's"
     )
     parser.add_argument(
+        "--maxfail",
+        type=int,
+        default=0,
+        metavar="N",
+        help="end after so many failures, as pytest's (0: run everything)",
+    )
+    parser.add_argument(
         "--seed",
         type=int,
         default=0,
@@ -60,7 +67,9 @@ def run(args: argparse.Namespace) -> int:
     from jobfence.conformance.run import run as judge  # noqa: PLC0415  an extra
 
     # By its name: it has to be imported after pytest, for assertions to be explained.
-    only = [] if args.k is None else ["-k", args.k]
-    code = judge(args.adapter, report, seed=args.seed, arguments=only)
+    arguments = [f"--maxfail={args.maxfail}"]
+    if args.k is not None:
+        arguments += ["-k", args.k]
+    code = judge(args.adapter, report, seed=args.seed, arguments=arguments)
     sys.stdout.flush()
     return code

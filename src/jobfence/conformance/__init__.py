@@ -64,6 +64,11 @@ def __getattr__(name: str) -> object:
     return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
 
 
+def __dir__() -> list[str]:
+    """Name what is imported when it is first used as well."""
+    return sorted({*globals(), *__all__})
+
+
 @functools.cache
 def rewrite_assertions() -> None:
     """Have pytest rewrite the suite's assertions, those not imported before."""

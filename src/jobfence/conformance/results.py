@@ -101,6 +101,10 @@ class Results:
                 ends.setdefault(need, set()).add(each.outcome)
         return sorted(need for need, seen in ends.items() if seen == {"works"})
 
+    def missing(self) -> list[Capability]:
+        """Return what is declared missing."""
+        return [each for each, reason in self.capabilities.items() if reason]
+
     def untested(self) -> dict[Capability, str]:
         """Return what is declared and was not tried, and why its tests were skipped."""
         ends: dict[Capability, list[Result]] = {}
@@ -150,6 +154,8 @@ class Results:
         for capability, reason in self.untested().items():
             if reason not in ("", NOT_RUN):
                 yield f"{capability} is declared, and not tested: {reason}"
+        if missing := self.missing():
+            yield f"declared missing: {', '.join(missing)}"
         for capability in self.working():
             yield f"{capability} is declared missing, and works: declare it"
         if self.sequences():
