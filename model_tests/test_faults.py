@@ -9,7 +9,8 @@ from hypothesis import settings
 from jobfence.conformance.faults import CATALOGUE, Fault, FaultySuite
 from jobfence.conformance.faults.base import Faulty
 from jobfence.conformance.faults.page import page
-from jobfence.conformance.layers import EXAMPLES, MATRIX, first_failure
+from jobfence.conformance.faults.processes import OnFile
+from jobfence.conformance.layers import EXAMPLES, MATRIX, PROCESSES, first_failure
 from jobfence.conformance.stateful.comparing import Divergence
 from jobfence.conformance.stateful.machine import run_stateful, usual_settings
 
@@ -21,7 +22,7 @@ AT_LENGTH = settings(
     derandomize=True,
     database=None,
 )
-PARTS = {"matrix": MATRIX, "examples": EXAMPLES}
+PARTS = {"matrix": MATRIX, "examples": EXAMPLES, "processes": PROCESSES}
 
 
 # Found by other layers too: they prove that the state machine bites.
@@ -69,6 +70,7 @@ def test_the_state_machine_finds_the_fault_too(name: str) -> None:
 
 def test_the_layers_find_nothing_in_a_store_without_fault() -> None:
     assert first_failure(FaultySuite(Faulty), MATRIX + EXAMPLES) is None
+    assert first_failure(FaultySuite(OnFile), PROCESSES) is None
 
 
 def test_there_are_enough_faults_and_no_two_alike() -> None:

@@ -13,7 +13,7 @@ from jobfence.store import MemoryJobStore
 class TestMemoryJobStore(JobStoreSuite):
     capabilities = ALL.without(
         Capability.AMBIENT_TRANSACTIONS, because="memory has no transactions to join"
-    )
+    ).without(Capability.PROCESSES, because="memory is one process's own")
     # The model beside itself: this tries the machine; test_sometimes.py has it at length.
     stateful_settings = settings(
         usual_settings(), max_examples=20, stateful_step_count=30

@@ -29,7 +29,7 @@ STORES = {
     "first example of the page": "model_tests/test_example.py::TestDocumentJobStore",
     "second example of the page": "model_tests/test_example.py::TestFileJobStore",
 }
-LAYERS = ("matrix", "examples", "stateful")
+LAYERS = ("matrix", "examples", "processes", "stateful")
 _HEAD = """---
 orphan: true
 ---

@@ -13,10 +13,14 @@ from tests.cli.support import Ran, Runner
 ADAPTERS = """
 from hypothesis import settings
 from jobfence import Ack, AckResult, MemoryJobStore
-from jobfence.conformance import Model
+from jobfence.conformance import ALL, Capability, Model
 
 shared = Model()
-good = shared.open_store
+
+def good(namespace, **settings):
+    return shared.open_store(namespace, **settings)
+
+good.capabilities = ALL.without(Capability.PROCESSES, because="memory")
 
 class Unfenced(MemoryJobStore):
     def complete(self, job_id, handoff_id):

@@ -15,7 +15,7 @@ def good(namespace: str, **settings: Any) -> MemoryJobStore:
 
 good.capabilities = ALL.without(  # type: ignore[attr-defined]
     Capability.PAUSE, Capability.COUNTER_ROWS, because="this test says so"
-)
+).without(Capability.PROCESSES, because="memory is one process's own")
 
 
 class Unfenced(MemoryJobStore):

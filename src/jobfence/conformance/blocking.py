@@ -22,6 +22,11 @@ def blocking(store: object) -> JobStore:
     return cast("JobStore", _Blocking(store))
 
 
+def is_async(store: JobStore) -> bool:
+    """Whether `blocking` made this of an async store."""
+    return isinstance(store, _Blocking)
+
+
 def at_once(
     store: JobStore, *calls: Callable[[Any], Coroutine[Any, Any, object]]
 ) -> list[object] | None:

@@ -20,6 +20,7 @@ class Capability(StrEnum):
     MAX_HANDOFFS = "max_handoffs"
     OWNERSHIP = "ownership"
     PAUSE = "pause"
+    PROCESSES = "processes"
     QUEUE_STATS = "queue_stats"
     REQUEUE = "requeue"
     RETENTION = "retention"
@@ -39,6 +40,7 @@ _MEANINGS = {
     Capability.MAX_HANDOFFS: "gives up after max_handoffs (M7b)",
     Capability.OWNERSHIP: "lets one worker own the data alone (L2)",
     Capability.PAUSE: "pauses queues (R4)",
+    Capability.PROCESSES: "is shared by processes, of which any may die (T1)",
     Capability.QUEUE_STATS: "has figures per queue (R2)",
     Capability.REQUEUE: "runs an ended job again as a new one (R5)",
     Capability.RETENTION: "deletes old ended jobs (R1)",

@@ -36,8 +36,10 @@ from jobfence.conformance.examples.settling import Settling
 from jobfence.conformance.examples.sharing import Sharing
 from jobfence.conformance.examples.waking import Waking
 from jobfence.conformance.matrix import Matrix
+from jobfence.conformance.processes import Processes
 
 MATRIX: tuple[type[SuiteBase], ...] = (Matrix,)
+PROCESSES: tuple[type[SuiteBase], ...] = (Processes,)
 EXAMPLES: tuple[type[SuiteBase], ...] = (
     Claiming,
     Acknowledging,

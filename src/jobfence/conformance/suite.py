@@ -24,12 +24,14 @@ from jobfence.conformance.examples.settling import Settling
 from jobfence.conformance.examples.sharing import Sharing
 from jobfence.conformance.examples.waking import Waking
 from jobfence.conformance.matrix import Matrix
+from jobfence.conformance.processes import Processes
 from jobfence.conformance.stateful.machine import Stateful
 
 
 # pytest begins with the tests of the last.
 class JobStoreSuite(
     Stateful,
+    Processes,
     Racing,
     Awaiting,
     Sharing,

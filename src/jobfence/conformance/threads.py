@@ -34,7 +34,7 @@ def race(
     def run(store: JobStore, work: Callable[[JobStore], Answer]) -> None:
         try:
             begin.wait()
-            answers.append(work(cast("JobStore", _Patient(store))))
+            answers.append(work(patient(store)))
         except Exception as error:  # noqa: BLE001  raised again below
             errors.append(error)
 
@@ -63,9 +63,12 @@ def race(
     return answers
 
 
-class _Patient:
-    """Repeats each call for as long as the store asks for that."""
+def patient(store: JobStore) -> JobStore:
+    """Return the store with each call repeated for as long as it asks for that (T2)."""
+    return cast("JobStore", _Patient(store))
 
+
+class _Patient:
     def __init__(self, store: JobStore) -> None:
         self._store = store
 

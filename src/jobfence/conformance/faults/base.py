@@ -17,12 +17,14 @@ from jobfence.store.memory.data import MemoryData
 from jobfence.store.memory.rows import JobRow
 from jobfence.store.memory.transaction import Transaction
 
+IN_MEMORY = ALL.without(Capability.PROCESSES, because="its data is in memory")
+
 
 class Faulty(MemoryJobStore):
     """The model with a place for faults: in its methods or in its transactions."""
 
     transaction_class: ClassVar[type[Transaction]] = Transaction
-    capabilities: ClassVar[Collection[Capability]] = ALL
+    capabilities: ClassVar[Collection[Capability]] = IN_MEMORY
 
     @contextmanager
     def _transaction(self) -> Iterator[Transaction]:
@@ -65,7 +67,7 @@ class Faulty(MemoryJobStore):
 class AsyncFaulty:
     """The same store behind coroutines, with a place for faults of those."""
 
-    capabilities: ClassVar[Collection[Capability]] = ALL
+    capabilities: ClassVar[Collection[Capability]] = IN_MEMORY
 
     def __init__(self, **settings: Any) -> None:
         self.inner = Faulty(**settings)

@@ -3,14 +3,16 @@
 from dataclasses import replace
 from typing import Any
 
-from jobfence.conformance.capabilities import ALL, Capability
-from jobfence.conformance.faults.base import Faulty, fault
+from jobfence.conformance.capabilities import Capability
+from jobfence.conformance.faults.base import IN_MEMORY, Faulty, fault
 from jobfence.statemachine.errors import UnsupportedCapability
 
 
 @fault("E5", "examples", "idempotency is declared missing, and its option ignored")
 class IdempotencyKeyIgnored(Faulty):
-    capabilities = ALL.without(Capability.IDEMPOTENCY, because="it remembers no keys")
+    capabilities = IN_MEMORY.without(
+        Capability.IDEMPOTENCY, because="it remembers no keys"
+    )
 
     def enqueue(self, *args: Any, **options: Any) -> str:
         options.pop("idempotency_key", None)
@@ -19,7 +21,9 @@ class IdempotencyKeyIgnored(Faulty):
 
 @fault("E5", "examples", "idempotency is declared missing, and ignored in a batch")
 class IdempotencyKeyIgnoredInBatches(Faulty):
-    capabilities = ALL.without(Capability.IDEMPOTENCY, because="it remembers no keys")
+    capabilities = IN_MEMORY.without(
+        Capability.IDEMPOTENCY, because="it remembers no keys"
+    )
 
     def _enqueue(self, transaction: Any, wanted: Any) -> str:
         return super()._enqueue(transaction, replace(wanted, idempotency_key=None))
@@ -34,7 +38,7 @@ class IdempotencyKeyIgnoredInBatches(Faulty):
 
 @fault("R4", "examples", "pausing is declared missing, and pause_queue does nothing")
 class PauseForTheLookOfIt(Faulty):
-    capabilities = ALL.without(Capability.PAUSE, because="nobody asked for it")
+    capabilities = IN_MEMORY.without(Capability.PAUSE, because="nobody asked for it")
 
     def pause_queue(self, queue: str) -> None:
         """Do nothing."""
@@ -42,7 +46,7 @@ class PauseForTheLookOfIt(Faulty):
 
 @fault("T1", "examples", "joining is declared missing, and within joins nothing")
 class JoinedToNothing(Faulty):
-    capabilities = ALL.without(
+    capabilities = IN_MEMORY.without(
         Capability.AMBIENT_TRANSACTIONS, because="it is in no database"
     )
 
