@@ -37,6 +37,21 @@ def edit(url: str, statement: str, *values: str) -> None:
     engine.dispose()
 
 
+def dump(url: str) -> list[object]:
+    """Return every row of every table."""
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        names = connection.exec_driver_sql(
+            "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
+        ).scalars()
+        rows: list[object] = [
+            connection.exec_driver_sql(f'SELECT * FROM "{name}"').all()
+            for name in names.all()
+        ]
+    engine.dispose()
+    return rows
+
+
 def test_a_right_journal_is_ok(jobfence: Runner, url: str, noted: SqlJobStore) -> None:
     work(noted)
 
@@ -272,3 +287,20 @@ def test_a_limit_on_handoffs_that_is_none_is_refused(
     ran = jobfence("audit", "--url", url, "--max-handoffs", "0")
     assert ran.code == 2
     assert ran.sentence().startswith("--max-handoffs must be 1 or more, not 0")
+
+
+@pytest.mark.parametrize("lost", [None, "action = 'begin'", "1 = 1"])
+def test_an_audit_writes_nothing_whatever_the_journal_lacks(
+    jobfence: Runner, url: str, noted: SqlJobStore, lost: str | None
+) -> None:
+    work(noted)
+    if lost is not None:
+        edit(url, f"DELETE FROM jobfence_journal WHERE {lost}")
+    before = dump(url)
+
+    ran = jobfence("audit", "--url", url)
+
+    assert dump(url) == before
+    # Without its first entry a journal is taken for complete, which this one is.
+    assert (ran.code, ran.err) == (0, "")
+    assert "were there before" not in ran.out

@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--tla: there is no directory {path.parent}")
     if args.max_handoffs is not None and args.max_handoffs < 1:
         raise UsageError(f"--max-handoffs must be 1 or more, not {args.max_handoffs}")
-    with open_store(args) as store:
+    with open_store(args, writes=False) as store:
         from jobfence.store.sql import auditing  # noqa: PLC0415  SQLAlchemy
 
         judge = _audit_journal if auditing.has_journal(store) else _audit_tables

@@ -30,20 +30,21 @@ def make_store(args: argparse.Namespace, *, journal: bool = False) -> "SqlJobSto
 
 @contextmanager
 def open_store(
-    args: argparse.Namespace, *, create: bool = False
+    args: argparse.Namespace, *, create: bool = False, writes: bool = True
 ) -> Iterator["SqlJobStore"]:
     """
     Open the store of a command's options, and close it at the end.
 
     Only with `create` are tables made: a mistyped URL must not make a database. Where a
     journal has begun, it is kept: an audit would find writes that it does not know.
+    A command that never writes leaves the journal alone, even one without beginning.
     """
     store = make_store(args)
     try:
         with told_with_url(args.url):
             if not create:
                 _refuse_new_file(store)
-            if _has_journal(store):
+            if writes and _has_journal(store):
                 store.close()
                 store = make_store(args, journal=True)
             store.ensure_ready(create=create)
