@@ -90,6 +90,19 @@ def test_C5_a_leak_is_seen_though_the_job_was_there_before() -> None:
     assert (found.rule, found.index, found.expected[:8]) == ("C5", 2, "active 2")
 
 
+def test_M19_a_handoff_id_from_before_the_journal_is_not_used_again() -> None:
+    story, beginning = begun_late()
+    story.enqueue("e")
+    story.claim("e", "h-c")
+    tables = frozen(story)
+    cut(story, beginning)
+
+    found = check(story.entries, tables).impossible
+
+    assert found is not None
+    assert (found.rule, found.entity_id, found.index) == ("M19", "e", 2)
+
+
 def test_a_job_that_is_younger_than_the_journal_must_be_enqueued_in_it() -> None:
     story, beginning = begun_late()
     story.at_ms += 1

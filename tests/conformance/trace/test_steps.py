@@ -91,6 +91,20 @@ def test_a_column_that_the_row_writes_must_have_its_value(row: Transition) -> No
         assert refused.value.rule == row.rule
 
 
+@pytest.mark.parametrize("trigger", ["claim", "extend_lease"])
+@pytest.mark.parametrize("by_ms", [-1, 1, 10**9])
+def test_L1_a_lease_ends_its_length_from_now(trigger: str, by_ms: int) -> None:
+    row = row_of(trigger, trigger)
+    before = example_before(row)
+    result = after(row, before, NOW, **given(row))
+    result["lease_expires_at_ms"] = NOW + result["lease_ms"] + by_ms
+
+    with pytest.raises(Refused, match="ms from now") as refused:
+        judge(row, before, result)
+
+    assert refused.value.rule == row.rule
+
+
 @pytest.mark.parametrize("row", MOVES, ids=name)
 def test_a_step_begins_and_ends_where_its_row_does(row: Transition) -> None:
     before = example_before(row)

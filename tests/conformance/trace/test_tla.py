@@ -137,6 +137,51 @@ def not_given_up(story: Story) -> None:
     story.move("j9", "cancel", "cancel")
 
 
+def over_before_it_began(story: Story) -> None:
+    held(story, "j9")
+    story.move("j9", "extend_lease", "extend_lease", by="h-j9")
+    story.edit(-1, lease_expires_at_ms=story.at_ms - 1)
+
+
+def due_before_now(story: Story) -> None:
+    held(story, "j9")
+    story.move("j9", "fail", "retry", by="h-j9")
+    story.edit(-1, scheduled_at_ms=story.at_ms - 1)
+
+
+def another_schedule_key(story: Story) -> None:
+    story.schedule("j9", "yearly", 1)
+    story.claim("j9", "h-j9")
+    story.edit(-1, schedule_key=None, schedule_order=None)
+
+
+def another_order(story: Story) -> None:
+    story.schedule("j9", "yearly", 1)
+    story.claim("j9", "h-j9")
+    story.edit(-1, schedule_order=2)
+
+
+def more_retries(story: Story) -> None:
+    held(story, "j9")
+    story.move("j9", "fail", "retry", by="h-j9")
+    story.edit(-1, max_retries=99)
+
+
+def another_priority(story: Story) -> None:
+    held(story, "j9")
+    story.edit(-1, priority=9)
+
+
+def another_key(story: Story) -> None:
+    held(story, "j9", "k")
+    story.move("j9", "extend_lease", "extend_lease", by="h-j9")
+    story.edit(-1, concurrency_key=None, max_concurrency=None)
+
+
+def not_owned(story: Story) -> None:
+    story.enqueue("j9", schedule_key="yearly", schedule_order=1)
+
+
 FAULTS = [
     unfenced,
     used_again,
@@ -146,6 +191,14 @@ FAULTS = [
     over_the_cap,
     taken_back,
     not_given_up,
+    over_before_it_began,
+    due_before_now,
+    another_schedule_key,
+    another_order,
+    more_retries,
+    another_priority,
+    another_key,
+    not_owned,
 ]
 
 

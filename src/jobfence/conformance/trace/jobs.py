@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from jobfence.conformance.trace.entries import Entry, Values
 from jobfence.conformance.trace.rows import ENDED_AT, check_row, number
 from jobfence.conformance.trace.verdict import Refused
+from jobfence.statemachine.checks import later_ms
 from jobfence.statemachine.states import JobStatus
 from jobfence.statemachine.table import (
     HANDOFF_COLUMNS,
@@ -247,11 +248,19 @@ def _last_ack(step: Step, transition: Transition) -> str | None:
 def _not_before_now(name: str) -> Callable[[Step, Transition], str | None]:
     def check(step: Step, _: Transition) -> str | None:
         value, now = step.after[name], step.entry.at_ms
-        # A handoff may have no lease.
-        fits = value is None or (isinstance(value, int) and value >= now)
+        fits = isinstance(value, int) and value >= now
         return None if fits else f"not before {now}"
 
     return check
+
+
+def _lease_end(step: Step, _: Transition) -> str | None:
+    """The length is the store's own or the caller's; the end follows from it (L1)."""
+    length, ends = step.after["lease_ms"], step.after["lease_expires_at_ms"]
+    if not isinstance(length, int):
+        return None  # without a length there is no end: see rows.py
+    right = later_ms(step.entry.at_ms, length)
+    return None if ends == right else f"{right}, {length} ms from now"
 
 
 # What can be said of values that the operation supplies.
@@ -260,5 +269,5 @@ _GIVEN: Mapping[str, Callable[[Step, Transition], str | None]] = {
     "worker_id": _same("worker_id", "last_worker_id"),
     "last_ack": _last_ack,
     "scheduled_at_ms": _not_before_now("scheduled_at_ms"),
-    "lease_expires_at_ms": _not_before_now("lease_expires_at_ms"),
+    "lease_expires_at_ms": _lease_end,
 }
