@@ -255,7 +255,7 @@ def _not_before_now(name: str) -> Callable[[Step, Transition], str | None]:
 
 
 def _lease_end(step: Step, _: Transition) -> str | None:
-    """The length is the store's own or the caller's; the end follows from it (L1)."""
+    """Say where a lease ends: the length is given, and the end follows from it (L1)."""
     length, ends = step.after["lease_ms"], step.after["lease_expires_at_ms"]
     if not isinstance(length, int):
         return None  # without a length there is no end: see rows.py
