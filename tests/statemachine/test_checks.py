@@ -2,6 +2,7 @@
 
 import enum
 
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given, strategies as st
 from jobfence.statemachine import checks
 from jobfence.statemachine.checks import LAST_MS
 from jobfence.statemachine.errors import InvalidOption, shown
+from jobfence.statemachine.states import JobStatus
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -270,3 +272,38 @@ def test_a_time_whose_zone_fails_is_refused_with_what_was_given() -> None:
         checks.time_ms("at", given)
     assert caught.value.value is given
     assert caught.value.rule.endswith("gives its offset from UTC")
+
+
+def test_the_values_of_a_list_are_of_one_kind() -> None:
+    for given_ints in ([1, 2], (1, 2), iter([1, 2]), {1: "a", 2: "b"}):
+        assert checks.each_of("numbers", given_ints, int) == [1, 2]
+    assert checks.each_of("numbers", [], int) == []
+    with pytest.raises(
+        InvalidOption, match=r"^numbers must be a list of int values, not 5$"
+    ):
+        checks.each_of("numbers", 5, int)
+    with pytest.raises(InvalidOption, match=r"^numbers must be int values, not 'x'$"):
+        checks.each_of("numbers", [1, "x", None], int)
+
+
+def test_an_error_of_the_list_itself_is_the_caller_s() -> None:
+    def failing() -> Iterator[int]:
+        yield 1
+        raise TypeError("mine")
+
+    with pytest.raises(TypeError, match="mine"):
+        checks.each_of("numbers", failing(), int)
+
+
+def test_a_status_is_one_of_five_or_its_name() -> None:
+    for status in JobStatus:
+        assert checks.job_status(status) is status
+        assert checks.job_status(status.value) is status
+    bad: object
+    for bad in ("FAILED", "", None, 5, b"failed", []):
+        with pytest.raises(
+            InvalidOption,
+            match=r"^status must be one of queued, handed_off, completed, failed, canc",
+        ) as refused:
+            checks.job_status(bad)
+        assert (refused.value.option, refused.value.value) == ("status", bad)

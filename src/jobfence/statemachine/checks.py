@@ -5,9 +5,14 @@ What they return is of the plain type: an enum or another subclass may print, co
 or be sent to a database as something else than the value that was checked.
 """
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
 
 from jobfence.statemachine.errors import InvalidOption
+from jobfence.statemachine.states import JobStatus
+
+Kind = TypeVar("Kind")
 
 INT32_MAX = 2**31 - 1
 INT32_MIN = -(2**31)
@@ -38,6 +43,28 @@ def whole(value: object) -> int | None:
 def int32(option: str, value: object) -> int:
     """Return the value if it is a 32-bit integer."""
     return integer(option, value, least=INT32_MIN, most=INT32_MAX)
+
+
+def each_of(option: str, values: Any, kind: type[Kind]) -> list[Kind]:
+    """Return the values of an iterable if each is of this kind."""
+    wanted = f"{kind.__name__} values"
+    try:
+        found: Iterable[object] = iter(values)
+    except TypeError:
+        raise InvalidOption(option, values, f"must be a list of {wanted}") from None
+    checked: list[Kind] = []
+    for each in found:
+        if not isinstance(each, kind):
+            raise InvalidOption(option, each, f"must be {wanted}")
+        checked.append(each)
+    return checked
+
+
+def job_status(value: object) -> JobStatus:
+    """Return the value if it is a status, or its name."""
+    if isinstance(value, str) and value in list(JobStatus):
+        return JobStatus(value)
+    raise InvalidOption("status", value, f"must be one of {', '.join(JobStatus)}")
 
 
 def flag(option: str, value: object) -> bool:

@@ -4,7 +4,12 @@ from collections.abc import Collection, Iterable, Sequence
 
 from jobfence.statemachine import checks
 from jobfence.statemachine.errortext import error_text
-from jobfence.statemachine.settling import settled
+from jobfence.statemachine.settling import (
+    extension,
+    extensions,
+    settled,
+    settlements,
+)
 from jobfence.statemachine.table import Trigger
 from jobfence.statemachine.values import STALE, Ack, AckResult, Handoff, Settlement
 from jobfence.store.contract import Lease
@@ -46,16 +51,17 @@ class Acks(Claims):
         self, job_id: str, handoff_id: str, *, lease_ms: int | None = None
     ) -> Ack:
         """Renew a lease (M12)."""
+        ids = extension(job_id, handoff_id)
         length = checks.lease_ms(lease_ms)
         with self._transaction() as transaction:
-            return _extend(transaction, job_id, handoff_id, length)
+            return _extend(transaction, *ids, length)
 
     def extend_leases(
         self, handoffs: Iterable[Handoff], *, lease_ms: int | None = None
     ) -> list[Ack]:
         """Renew many leases; each answer is its own."""
+        held = extensions(handoffs)
         length = checks.lease_ms(lease_ms)
-        held = [(each.job.id, each.handoff_id) for each in handoffs]
         with self._transaction() as transaction:
             return [_extend(transaction, *each, length) for each in held]
 
@@ -70,12 +76,12 @@ class Acks(Claims):
         lease_ms: Lease = ...,
     ) -> tuple[list[Ack], list[Handoff]]:
         """Acknowledge in the order given, then claim, in one step (T5)."""
-        settlements = [settled(each) for each in acks]
+        wanted = settlements(acks)
         wish = self._wish(
             claim, queues, execution_modes, worker_id, lease_ms, option="claim"
         )
         with self._transaction() as transaction:
-            answers = [_settle(transaction, each) for each in settlements]
+            answers = [_settle(transaction, each) for each in wanted]
             return answers, self._claim(transaction, wish)
 
 

@@ -10,6 +10,7 @@ from jobfence.statemachine.clock import Clock, SystemClock
 from jobfence.statemachine.errors import UnreadableJob
 from jobfence.statemachine.ids import IdFactory, random_id, time_ordered_id
 from jobfence.statemachine.machine import JobMachine
+from jobfence.statemachine.parts import check_parts, now_ms
 from jobfence.statemachine.policy import QueuePolicy, check_queues
 from jobfence.statemachine.retry import RetryPolicy, SteppedRetry
 from jobfence.statemachine.values import Job
@@ -37,6 +38,7 @@ class StoreBase:
         data: JobData | None = None,
     ) -> None:
         """Open a store: on a fresh data set, or as a further instance on `data`."""
+        check_parts(clock, retry_policy, ids, handoff_ids, has_server=False)
         self._queues = check_queues(queues)
         self._clock = clock or SystemClock()
         self._lease_ms = checks.lease_ms(lease_ms)
@@ -89,7 +91,7 @@ class StoreBase:
         with self._data.transaction() as tables:
             transaction = Transaction(
                 tables=tables,
-                now=self._clock.now_ms(),
+                now=now_ms(self._clock),
                 machine=self._machine,
                 queues=self._queues,
                 retry_policy=self._retry_policy,

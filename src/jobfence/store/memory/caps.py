@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+from jobfence.statemachine import checks
 from jobfence.statemachine.options import explicit_key, positive_cap
 from jobfence.statemachine.policy import (
     NO_POLICY,
@@ -37,6 +38,7 @@ class Caps(StoreBase):
     ) -> None:
         """Make policies durable and let the queued jobs follow them (C0, C7)."""
         given = check_queues(queues)
+        checks.flag("release_others", release_others)
         with self._transaction() as transaction:
             transaction.wake = True
             policies = self._queues if given is None else given

@@ -62,11 +62,12 @@ class Claims(StoreBase):
         lease_ms: Lease = ...,
     ) -> Handoff | None:
         """Take this job, under the id given or a fresh one (M19)."""
+        wanted = checks.storable("job_id", job_id)
         worker = checks.text("worker_id", worker_id)
         chosen = None if handoff_id is None else checks.text("handoff_id", handoff_id)
         holder = self._holder(worker, lease_ms)
         with self._transaction() as transaction:
-            row = transaction.tables.jobs.get(job_id)
+            row = transaction.tables.jobs.get(wanted)
             if chosen is not None:
                 if row is not None and row.handoff_id == chosen:
                     return None if unreadable(row) else read_handoff(row)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Unpack
 
+from jobfence.statemachine import checks
 from jobfence.statemachine.canonical import JSONInput
 from jobfence.statemachine.errors import (
     ConcurrencyConflict,
@@ -43,15 +44,19 @@ class Enqueues(StoreBase):
 
     def enqueue_many(self, requests: Iterable[JobRequest]) -> list[str]:
         """Enqueue each in order, all or none (E6)."""
-        wanted = [_prepared(each) for each in requests]
+        checked = checks.each_of("requests", requests, JobRequest)
+        wanted = [each.prepared for each in checked]
         with self._transaction() as transaction:
             return [self._enqueue(transaction, each) for each in wanted]
 
     def requeue(self, job_id: str) -> str:
         """Enqueue an ended job's request once more, due now (R5)."""
+        checks.storable("job_id", job_id)
         with self._transaction() as transaction:
             origin = transaction.tables.jobs.get(job_id)
-            if origin is None or not origin.status.terminal:
+            if origin is None:
+                raise InvalidOption("job_id", job_id, "must be the id of a stored job")
+            if not origin.status.terminal:
                 raise InvalidOption("job_id", job_id, "must be the id of an ended job")
             wanted = _request_again(transaction, origin)
             return self._insert(transaction, wanted, origin_id=origin.id)
@@ -180,9 +185,3 @@ def _request_again(transaction: Transaction, origin: JobRow) -> Prepared:
         timeout_ms=job.timeout_ms,
         execution_mode=job.execution_mode,
     )
-
-
-def _prepared(request: object) -> Prepared:
-    if not isinstance(request, JobRequest):
-        raise InvalidOption("requests", request, "must be JobRequest values")
-    return request.prepared

@@ -26,8 +26,9 @@ class Reading(StoreBase):
 
     def get(self, job_id: str) -> Job | None:
         """Return a job as it stands."""
+        wanted = checks.storable("job_id", job_id)
         with self._transaction() as transaction:
-            row = transaction.tables.jobs.get(job_id)
+            row = transaction.tables.jobs.get(wanted)
             return None if row is None else read_job(row)
 
     def list_jobs(
@@ -40,13 +41,18 @@ class Reading(StoreBase):
         after: Job | str | None = None,
     ) -> list[Job]:
         """Return a page of jobs, oldest first; unreadable ones do not fill it."""
-        of_status = None if status is None else _status(status)
+        of_status = None if status is None else checks.job_status(status)
         of_queue = None if queue is None else checks.queue_name(queue)
         of_name = None if name is None else checks.text("name", name)
         most = checks.integer("limit", limit, least=1, most=MAX_LIMIT)
+        behind = (
+            after
+            if after is None or isinstance(after, Job)
+            else checks.storable("after", after)
+        )
         with self._transaction() as transaction:
             jobs = transaction.tables.jobs
-            start = None if after is None else _place(jobs, after)
+            start = None if behind is None else _place(jobs, behind)
             found = [
                 row
                 for row in jobs.values()
@@ -105,12 +111,6 @@ class Reading(StoreBase):
 def _readable(rows: Iterable[JobRow]) -> Iterator[Job]:
     """Read rows one by one, leaving out and logging those that cannot be (M21)."""
     return (job for row in rows if (job := read_or_log(row)) is not None)
-
-
-def _status(value: object) -> JobStatus:
-    if not isinstance(value, JobStatus):
-        raise InvalidOption("status", value, "must be a JobStatus")
-    return value
 
 
 def _place(jobs: Mapping[str, JobRow], after: Job | str) -> tuple[int, str]:

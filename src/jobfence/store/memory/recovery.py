@@ -37,6 +37,7 @@ class Recovery(StoreBase):
 
     def cancel(self, job_id: str) -> Cancellation:
         """Cancel a queued job, mark a handed-off one (R3)."""
+        checks.storable("job_id", job_id)
         with self._transaction() as transaction:
             row = transaction.tables.jobs.get(job_id)
             if row is None:

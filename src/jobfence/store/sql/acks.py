@@ -6,7 +6,6 @@ from typing import Any
 
 from jobfence.statemachine import checks, texts
 from jobfence.statemachine.retry import retry_delay_ms
-from jobfence.statemachine.settling import settled
 from jobfence.statemachine.states import JobStatus
 from jobfence.statemachine.table import Transition, Trigger, Value
 from jobfence.statemachine.values import STALE, Ack, AckResult, Settlement
@@ -23,14 +22,6 @@ class Extension:
     job_id: str
     handoff_id: str
     lease_ms: int | None
-
-
-def check(ack: Settlement) -> Settlement:
-    """Check what a caller put into an acknowledgement, before anything is written."""
-    checked = settled(ack)
-    checks.storable("job_id", checked.job_id)
-    checks.storable("handoff_id", checked.handoff_id)
-    return checked
 
 
 def acknowledge(tx: Tx, acks: Sequence[Settlement]) -> list[Ack]:

@@ -12,6 +12,7 @@ from jobfence.statemachine import checks
 from jobfence.statemachine.clock import Clock, DatabaseClock
 from jobfence.statemachine.errors import InvalidOption
 from jobfence.statemachine.ids import IdFactory, random_id, time_ordered_id
+from jobfence.statemachine.parts import check_parts
 from jobfence.statemachine.policy import QueuePolicy, check_queues
 from jobfence.statemachine.retry import RetryPolicy, SteppedRetry
 from jobfence.store.contract import (
@@ -60,7 +61,7 @@ def settings_for(
     room = room_for(dialect)
     if max_handoffs is not None:
         checks.integer("max_handoffs", max_handoffs, least=1, most=checks.INT32_MAX)
-    _check_parts(clock, retry_policy, ids, handoff_ids)
+    check_parts(clock, retry_policy, ids, handoff_ids, has_server=True)
     return Settings(
         schema=named_schema(table_prefix, schema),
         room=room,
@@ -73,25 +74,6 @@ def settings_for(
         ids=ids or time_ordered_id,
         handoff_ids=handoff_ids or random_id,
     )
-
-
-def _check_parts(
-    clock: object, retry_policy: object, ids: object, handoff_ids: object
-) -> None:
-    """Refuse what would fail only at the first job, with a less clear error."""
-    if clock is not None and not (
-        isinstance(clock, DatabaseClock) or callable(getattr(clock, "now_ms", None))
-    ):
-        raise InvalidOption("clock", clock, "must have a method now_ms()")
-    if retry_policy is not None and not callable(
-        getattr(retry_policy, "delay_ms", None)
-    ):
-        raise InvalidOption(
-            "retry_policy", retry_policy, "must have a method delay_ms(failures)"
-        )
-    for option, factory in (("ids", ids), ("handoff_ids", handoff_ids)):
-        if factory is not None and not callable(factory):
-            raise InvalidOption(option, factory, "must be a function that makes ids")
 
 
 class SqlJobStore(CoreMethods, ConcurrencyMethods, ScheduleMethods, OperationsMethods):

@@ -10,6 +10,7 @@ from sqlalchemy.exc import DBAPIError
 
 from jobfence.statemachine.clock import Clock, DatabaseClock
 from jobfence.statemachine.ids import IdFactory
+from jobfence.statemachine.parts import now_ms
 from jobfence.statemachine.policy import NO_POLICY, QueuePolicy
 from jobfence.statemachine.retry import RetryPolicy
 from jobfence.store.dialects.base import Room
@@ -114,7 +115,7 @@ class Tx:
         clock = self.settings.clock
         if isinstance(clock, DatabaseClock):
             return self.room.now_ms(self.connection)
-        return clock.now_ms()
+        return now_ms(clock)
 
     def finish(self) -> None:
         """Write the journal, as the transaction's last statement."""

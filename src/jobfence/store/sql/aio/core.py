@@ -7,7 +7,7 @@ Made from the sync methods by `make generate`; change those.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Unpack
 
-from jobfence.statemachine import checks
+from jobfence.statemachine import checks, settling
 from jobfence.statemachine.canonical import JSONInput
 from jobfence.statemachine.options import EnqueueOptions, JobRequest
 from jobfence.statemachine.states import JobStatus
@@ -157,15 +157,16 @@ class AsyncCoreMethods(AsyncMethods):
         self, job_id: str, handoff_id: str, *, lease_ms: int | None = None
     ) -> Ack:
         """Renew the lease by its own length, or by the one given (M12, L1)."""
-        (answer,) = await self._run(calls.extend([(job_id, handoff_id)], lease_ms))
+        (answer,) = await self._run(
+            calls.extend([settling.extension(job_id, handoff_id)], lease_ms)
+        )
         return answer
 
     async def extend_leases(
         self, handoffs: Iterable[Handoff], *, lease_ms: int | None = None
     ) -> list[Ack]:
         """Renew many in one transaction; answers in the order given."""
-        pairs = [(each.job.id, each.handoff_id) for each in handoffs]
-        return await self._run(calls.extend(pairs, lease_ms))
+        return await self._run(calls.extend(settling.extensions(handoffs), lease_ms))
 
     async def settle(
         self,

@@ -8,7 +8,7 @@ from types import EllipsisType
 
 from sqlalchemy.exc import DBAPIError
 
-from jobfence.statemachine import checks, options
+from jobfence.statemachine import checks, options, settling
 from jobfence.statemachine.errors import JobfenceError, StoreUnavailable
 from jobfence.statemachine.values import (
     Ack,
@@ -117,8 +117,7 @@ def settle(
     settings: Settings, settlements: Sequence[Settlement], wanted: Wanted
 ) -> Plan[tuple[list[Ack], list[Handoff]]]:
     """Acknowledge a batch and claim the next one in one transaction (T5)."""
-    checked = [acks.check(each) for each in settlements]
-    return _settle(checked, _ask(settings, wanted))
+    return _settle(settling.settlements(settlements), _ask(settings, wanted))
 
 
 def _settle(

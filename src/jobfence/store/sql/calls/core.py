@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from jobfence.statemachine import checks, options
-from jobfence.statemachine.errors import InvalidOption
 from jobfence.statemachine.errortext import error_text
+from jobfence.statemachine.settling import settled
 from jobfence.statemachine.states import JobStatus
 from jobfence.statemachine.table import Trigger
 from jobfence.statemachine.values import (
@@ -47,11 +47,10 @@ def enqueue_many(
     settings: Settings, requests: Iterable[options.JobRequest]
 ) -> Call[list[str]]:
     """Check and store several jobs, all or none."""
-    wanted = []
-    for request in requests:
-        if not isinstance(request, options.JobRequest):
-            raise InvalidOption("requests", request, "must be JobRequest objects")
-        wanted.append(enqueue.NewJob(settings.ids(), request.prepared))
+    wanted = [
+        enqueue.NewJob(settings.ids(), request.prepared)
+        for request in checks.each_of("requests", requests, options.JobRequest)
+    ]
     return Call(lambda tx: enqueue.enqueue(tx, wanted))
 
 
@@ -67,7 +66,7 @@ def list_jobs(
     """Look a page of jobs up."""
     filters: dict[str, str] = {}
     if status is not None:
-        filters["status"] = _status(status)
+        filters["status"] = checks.job_status(status).value
     if queue is not None:
         filters["queue"] = checks.queue_name(queue)
     if name is not None:
@@ -79,12 +78,6 @@ def list_jobs(
         else checks.storable("after", after)
     )
     return Call(lambda tx: reads.list_jobs(tx, filters, most, behind), Mode.READ)
-
-
-def _status(value: object) -> str:
-    if isinstance(value, str) and value in list(JobStatus):
-        return JobStatus(value).value
-    raise InvalidOption("status", value, f"must be one of {', '.join(JobStatus)}")
 
 
 def next_available(asked_queues: object, execution_modes: object) -> Call[Job | None]:
@@ -121,21 +114,14 @@ def acknowledge(
 ) -> Call[Ack]:
     """Check and make one acknowledgement."""
     text = error_text(error) if trigger is Trigger.FAIL else None
-    ack = acks.check(Settlement(trigger, job_id, handoff_id, text, delay_ms))
+    ack = settled(Settlement(trigger, job_id, handoff_id, text, delay_ms))
     return Call(lambda tx: acks.acknowledge(tx, [ack])[0])
 
 
 def extend(extensions: Iterable[tuple[str, str]], lease_ms: object) -> Call[list[Ack]]:
     """Check and renew leases."""
     length = checks.lease_ms(lease_ms)
-    wanted = [
-        acks.Extension(
-            checks.storable("job_id", job_id),
-            checks.storable("handoff_id", handoff_id),
-            length,
-        )
-        for job_id, handoff_id in extensions
-    ]
+    wanted = [acks.Extension(*each, length) for each in extensions]
     return Call(lambda tx: acks.extend(tx, wanted))
 
 
