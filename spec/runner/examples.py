@@ -8,7 +8,7 @@ from runner.trace import condense
 
 _HEAD = """# How each planted fault is found
 
-Written by `python spec/run.py --counterexamples`, from what TLC printed. The numbers are
+Written by `.venv/bin/python spec/run.py --counterexamples`, from what TLC printed. The numbers are
 states; below each stands what the step changed, and nothing else. In the models whose
 names begin with `sql`, the client that ran the statement stands behind it. Safety
 counterexamples are the shortest there are; those of liveness need not be.
