@@ -18,6 +18,7 @@ from runner.check import (
     never_broken,
 )
 from runner.examples import examples
+from runner.generated import stale
 from runner.toolchain import Toolchain, ToolMissingError, find_toolchain
 from runner.trace import condense
 
@@ -31,6 +32,10 @@ DEEP_TIMEOUT_S = 7200.0
 def main() -> int:
     """Run what the command line asks for and return the exit code."""
     options = _options()
+    complaint = stale()
+    if complaint:
+        print(complaint, file=sys.stderr)
+        return 1
     if options.induction:
         return _induction()
     try:
