@@ -1,20 +1,12 @@
 """Makes a negative: a copy of the spec with one planted fault."""
 
-import re
 import shutil
 
-from collections.abc import Iterable
 from pathlib import Path
 
 from runner import tlc
-from runner.catalogue import SPEC, CatalogueError, Model, Negative
-
-# The sections of a configuration that say what to check, each up to the next section.
-_CHECKS = re.compile(
-    r"^(?:INVARIANTS?|PROPERT(?:Y|IES))\b(.*?)(?=^[A-Z]+\b|\Z)",
-    re.MULTILINE | re.DOTALL,
-)
-_ASSUMPTION = re.compile(r"^ASSUME (\w+) ==", re.MULTILINE)
+from runner.catalogue import SPEC, CatalogueError, Negative
+from runner.checks import without_checks
 
 
 def plant(negative: Negative, folder: Path) -> tlc.Run:
@@ -51,19 +43,3 @@ def _only(negative: Negative) -> str:
     section = {tlc.INVARIANT: "INVARIANT", tlc.PROPERTY: "PROPERTY"}.get(negative.code)
     config = without_checks(negative.base.config.read_text())
     return f"{config}\n{section} {negative.breaks}\n" if section else config
-
-
-def without_checks(config: str) -> str:
-    """Return a configuration that explores the same and checks nothing."""
-    return _CHECKS.sub("", config)
-
-
-def checked_names(models: Iterable[Model]) -> frozenset[str]:
-    """Return every name that some model checks: invariants, properties, assumptions."""
-    names: set[str] = set()
-    for model in models:
-        for section in _CHECKS.findall(model.config.read_text()):
-            names.update(section.split())
-        module = SPEC / f"{model.module}.tla"
-        names.update(_ASSUMPTION.findall(module.read_text()))
-    return frozenset(names)

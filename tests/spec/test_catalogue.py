@@ -9,8 +9,9 @@ import pytest
 
 from runner import tlc
 from runner.catalogue import SPEC, CatalogueError, Negative, load_catalogue
-from runner.check import never_broken
-from runner.mutate import checked_names, plant
+from runner.checks import checked_names
+from runner.claims import never_broken
+from runner.mutate import plant
 from runner.rows import Row, action_names, read_rows, unreached
 
 from jobfence.statemachine.table import TABLE

@@ -7,7 +7,7 @@ from induction.plants import load_plants
 from induction.properties import INVARIANTS, OF_STEPS
 from runner import tlc
 from runner.catalogue import SPEC, load_catalogue
-from runner.mutate import checked_names
+from runner.checks import checked_names
 
 CATALOGUE = load_catalogue()
 README = (SPEC / "README.md").read_text()
