@@ -45,7 +45,7 @@ def broken(
     `only` names the properties to ask for, `without` the assumptions to do without.
     """
     state, world = any_state(), any_world()
-    solver = _assuming(state, world, without)
+    solver = assuming(state, world, without)
     for step in steps:
         solver.push()
         solver.add(applies(step, steps, state, world))
@@ -56,7 +56,7 @@ def broken(
 def never_taken(steps: Sequence[Step]) -> tuple[Step, ...]:
     """Return the steps that no state allows: they keep everything and show nothing."""
     state, world = any_state(), any_world()
-    solver = _assuming(state, world, ())
+    solver = assuming(state, world)
     return tuple(
         step
         for step in steps
@@ -64,7 +64,8 @@ def never_taken(steps: Sequence[Step]) -> tuple[Step, ...]:
     )
 
 
-def _assuming(state: State, world: World, without: Collection[str]) -> z3.Solver:
+def assuming(state: State, world: World, without: Collection[str] = ()) -> z3.Solver:
+    """Return a solver that takes for granted what is assumed, and the invariants."""
     solver = z3.Solver()
     assumed = assumptions(state, world)
     solver.add([each for name, each in assumed.items() if name not in without])

@@ -6,6 +6,7 @@ from induction.plants import load_plants, planted
 from induction.properties import INVARIANTS, OF_STEPS
 from induction.prove import broken, never_taken
 from induction.steps import steps_of
+from induction.unbounded import BEYOND, bounded
 
 
 def report_induction() -> int:
@@ -13,6 +14,8 @@ def report_induction() -> int:
     started = time.monotonic()
     steps = steps_of()
     wrong = [f"{each} can never be taken" for each in never_taken(steps)]
+    bounds = list(bounded(steps))
+    wrong += bounds
     wrong += [
         f"{found.step} breaks {found.property}: {found.example}"
         for found in broken(steps)
@@ -28,6 +31,10 @@ def report_induction() -> int:
             print(f"{plant.breaks}: {plant.why}\n    {found.step}: {found.example}")
     for each in wrong:
         print(each)
+    if not bounds:
+        print(
+            f"every row can be taken with all numbers above {BEYOND:,}, and with the least"
+        )
     print(
         f"{len(steps)} rows keep {len(INVARIANTS)} invariants and {len(OF_STEPS)} "
         f"properties of steps without bounds, {len(plants)} planted faults, "
