@@ -3,11 +3,13 @@
 import re
 
 from equality.report import DEEP_SLICES, SLICES
+from equality.slices import read_slice
 from induction.plants import load_plants
 from induction.properties import INVARIANTS, OF_STEPS
 from runner import tlc
 from runner.catalogue import SPEC, load_catalogue
 from runner.checks import checked_names
+from runner.record import Record
 
 CATALOGUE = load_catalogue()
 README = (SPEC / "README.md").read_text()
@@ -56,3 +58,23 @@ def test_the_counterexamples_it_shows_are_those_of_the_page() -> None:
     assert len(shown) >= 3
     for each in shown:
         assert f"```\n{each}```" in page
+
+
+def test_the_largest_slice_says_which_parts_of_the_queue_it_leaves_out() -> None:
+    parts = re.findall(r'On\("(\w+)"\)', (SPEC / "JobQueue.tla").read_text())
+    model = next(each for each in CATALOGUE.models if each.name == "deep-all-2jobs")
+    slice_ = read_slice(model.name)
+    left_out = {part for part in parts if not slice_.on(part)}
+    # `late_twins` is a part of statements only.
+    assert left_out - {"late_twins"} == {"answers", "policy", "single_owner"}
+    assert not slice_.identity_of
+    assert not slice_.idempotency_key_of
+    assert "but answers told again, policies, dedupe and a single owner" in model.shows
+
+
+def test_the_kept_results_say_of_each_model_what_it_shows() -> None:
+    page = Record(SPEC / "results").page()
+    assert page == (SPEC / "results" / "deep.md").read_text()
+    for model in CATALOGUE.models:
+        if model.deep:
+            assert f"| ok, {model.states:,} | {model.shows} |" in page
