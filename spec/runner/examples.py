@@ -10,8 +10,8 @@ _HEAD = """# How each planted fault is found
 
 Written by `.venv/bin/python spec/run.py --counterexamples`, from what TLC printed. The numbers are
 states; below each stands what the step changed, and nothing else. In the models whose
-names begin with `sql`, the client that ran the statement stands behind it. Safety
-counterexamples are the shortest there are; those of liveness need not be.
+names begin with `sql`, the client that ran the statement stands behind it. Each run is a
+shortest one. Of liveness none is kept: which run TLC shows varies.
 """
 
 
@@ -21,13 +21,22 @@ def examples(found: Iterable[tuple[Negative, Line]]) -> str:
 
 
 def _section(negative: Negative, line: Line) -> str:
-    trace = condense(line.outcome.output) or f"assumption {negative.breaks} is false"
     return (
         f"\n## {negative.name}\n\n{negative.why[0].upper()}{negative.why[1:]}. In `{negative.file}`, "
         f"checked with `models/{negative.base.name}.cfg`; TLC answers "
         f"{line.seen}.\n\n"
-        f"```diff\n{''.join(_diff(negative))}```\n\n```\n{trace}\n```\n"
+        f"```diff\n{''.join(_diff(negative))}```\n\n{_found(negative, line)}\n"
     )
+
+
+def _found(negative: Negative, line: Line) -> str:
+    if negative.base.liveness:
+        return (
+            f"Not {negative.breaks}: a run that goes on for ever without it. "
+            f"`.venv/bin/python spec/run.py --trace {negative.name}` shows one."
+        )
+    trace = condense(line.outcome.output) or f"assumption {negative.breaks} is false"
+    return f"```\n{trace}\n```"
 
 
 def _diff(negative: Negative) -> Iterator[str]:

@@ -164,3 +164,25 @@ def test_a_counterexample_is_shown_with_its_edit(tmp_path: Path) -> None:
     line: Line = check_negative(tools, negative)
     page = examples([(negative, line)])
     assert f"- {negative.edits[0].old}\n+ {negative.edits[0].new}\n" in page
+
+
+def test_of_liveness_the_page_keeps_what_does_not_vary(tmp_path: Path) -> None:
+    negative = next(each for each in CATALOGUE.negatives if each.base.liveness)
+    pages = []
+    for run in ("State 1: <Initial predicate>\nx = 1\n\n", "State 2: Stuttering\n"):
+        tools = tools_that_say(tmp_path, f"Error: Temporal properties.\n{run}", 13)
+        pages.append(examples([(negative, check_negative(tools, negative))]))
+    assert pages[0] == pages[1]
+    assert f"--trace {negative.name}` shows one" in pages[0]
+    assert f"TLC answers 13 {negative.breaks}." in pages[0]
+
+
+def test_the_kept_page_has_of_each_liveness_fault_what_would_be_written(
+    tmp_path: Path,
+) -> None:
+    kept = (SPEC / "counterexamples.md").read_text()
+    for negative in CATALOGUE.negatives:
+        if negative.base.liveness:
+            tools = tools_that_say(tmp_path, "", 13)
+            page = examples([(negative, check_negative(tools, negative))])
+            assert page.partition(f"\n## {negative.name}\n")[2] in kept
