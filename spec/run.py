@@ -9,7 +9,7 @@ Check the formal model: every model must hold, every planted fault must be found
     --only NAME         one model or negative, with TLC's own output
     --trace NAME        the counterexample of a negative, condensed
     --counterexamples   all of them, into spec/counterexamples.md
-    --checks            which model checks what, into spec/checks.toml
+    --checks            who checks and breaks what, into spec/checks.toml
     --guards            leave out each guard of the table: who notices?
     --fences            leave out each fence of the table: who notices?
     --equality          the store in memory has the graph that TLC finds

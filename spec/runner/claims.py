@@ -39,7 +39,7 @@ def unkept_claims(
         *_of_negatives(negatives, checks),
         *never_broken(models, negatives, checks),
         *_of_promises(readme, models, checks),
-        *_of_kept(models, checks),
+        *_of_kept(catalogue, checks),
     )
 
 
@@ -105,8 +105,8 @@ def _of_promises(readme: str, models: Iterable[Model], checks: Checks) -> Iterat
         yield f"README.md promises {name}, which no quick model checks"
 
 
-def _of_kept(models: Iterable[Model], checks: Checks) -> Iterator[str]:
-    changed = kept.changed(models, checks)
+def _of_kept(catalogue: Catalogue, checks: Checks) -> Iterator[str]:
+    changed = kept.changed(catalogue, checks)
     yield from changed
     if changed:
         yield f"If that is meant: `{kept.RENEW}`, and commit what it writes."

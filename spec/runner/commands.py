@@ -58,7 +58,7 @@ def _judge(catalogue: Catalogue, options: argparse.Namespace) -> int:
 
 
 def _keep_checks(catalogue: Catalogue) -> int:
-    kept.KEPT.write_text(kept.page(catalogue.models))
+    kept.KEPT.write_text(kept.page(catalogue))
     print(f"written: {kept.KEPT.relative_to(SPEC.parent)}")
     return 0
 

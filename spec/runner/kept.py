@@ -1,56 +1,64 @@
 """
-`checks.toml`: which models check each property, kept so that none is lost unnoticed.
+`checks.toml`: which models check each property, and which planted faults break it.
 
-It is made of models.toml and the configurations. Whoever takes a model or a property
-away writes it anew, and the difference is there to be read.
+It is made of both lists and the configurations. Whoever takes a model, a property or a
+fault away writes it anew, and the difference is there to be read.
 """
 
 import textwrap
 import tomllib
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from runner.catalogue import SPEC, Model
+from runner.catalogue import SPEC, Catalogue, Model
 from runner.checks import Checks, checks_of
 
 KEPT: Final = SPEC / "checks.toml"
 RENEW: Final = ".venv/bin/python spec/run.py --checks"
 _HEAD: Final = f"""\
 # Which models check each property. Written by `{RENEW}`
-# from models.toml and models/*.cfg; a line that is lost here is a promise that is kept
-# in one model less. Also: who checks for deadlock, and whose actions are counted.
+# from models.toml, models/*.cfg and negatives.toml; a name that is lost here is a promise
+# that is kept in one model less. Also: who checks for deadlock, whose actions are
+# counted, and which planted faults break each property.
 """
+_FAULTS: Final = "faults"
 _Found = set[tuple[str, str, str]]
 
 
-def page(models: Iterable[Model], checks: Checks = checks_of) -> str:
+def page(catalogue: Catalogue, checks: Checks = checks_of) -> str:
     """Return the file as it should be."""
-    found = _found(models, checks)
+    found = _found(catalogue, checks)
     return _HEAD + "".join(
         f"\n[{tier}]\n" + "".join(_lines(found, tier))
-        for tier in ("quick", "deep")
+        for tier in ("quick", "deep", _FAULTS)
         if any(each[0] == tier for each in found)
     )
 
 
 def changed(
-    models: Iterable[Model], checks: Checks = checks_of, kept: Path = KEPT
+    catalogue: Catalogue, checks: Checks = checks_of, kept: Path = KEPT
 ) -> tuple[str, ...]:
     """Say what is checked otherwise than the file says."""
-    now, before = _found(models, checks), _read(kept)
+    now, before = _found(catalogue, checks), _read(kept)
     return tuple(
-        f"{name} is {word} checked by {model} ({tier})"
+        f"{name} is {word} broken by {by}"
+        if tier == _FAULTS
+        else f"{name} is {word} checked by {by} ({tier})"
         for word, which in (("no longer", before - now), ("newly", now - before))
-        for tier, name, model in sorted(which)
+        for tier, name, by in sorted(which)
     )
 
 
-def _found(models: Iterable[Model], checks: Checks) -> _Found:
-    return {
+def _found(catalogue: Catalogue, checks: Checks) -> _Found:
+    faults = {
+        (_FAULTS, negative.breaks or "deadlock", negative.name)
+        for negative in catalogue.negatives
+    }
+    return faults | {
         ("deep" if model.deep else "quick", name, model.name)
-        for model in models
+        for model in catalogue.models
         for name in (*checks(model), *_flags(model))
     }
 

@@ -175,12 +175,18 @@ def test_a_property_that_one_model_no_longer_checks_is_named() -> None:
     assert found[0] == "KeyKept is no longer checked by prune-2jobs (quick)"
 
 
+def test_a_planted_fault_that_is_taken_out_is_named() -> None:
+    less = [each for each in CATALOGUE.negatives if each.name != "sql-job-before-key"]
+    found = unkept_claims(dataclasses.replace(CATALOGUE, negatives=tuple(less)))
+    assert found[0] == "deadlock is no longer broken by sql-job-before-key"
+
+
 def test_what_is_kept_is_what_would_be_written() -> None:
-    assert kept.KEPT.read_text() == kept.page(CATALOGUE.models)
+    assert kept.KEPT.read_text() == kept.page(CATALOGUE)
 
 
 def test_without_what_is_kept_everything_is_new(tmp_path: Path) -> None:
-    found = kept.changed(CATALOGUE.models, kept=tmp_path / "none.toml")
+    found = kept.changed(CATALOGUE, kept=tmp_path / "none.toml")
     assert "deadlock is newly checked by fence-sql-1job (quick)" in found
     assert "coverage is newly checked by fence-sql-settle (quick)" in found
 
