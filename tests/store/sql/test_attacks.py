@@ -238,6 +238,58 @@ def test_C7_policies_reconciled_in_the_callers_transaction_hold_once_it_commits(
     assert len(store.claim(3)) == 2
 
 
+def priority(value: int) -> dict[str, QueuePolicy]:
+    return {"mail": QueuePolicy(priority=value)}
+
+
+def priority_now(joined: Any) -> int:
+    """Return the priority that a new job gets; it tells by which policies it goes."""
+    job = joined.get(joined.enqueue("job", queue="mail"))
+    assert job is not None
+    return int(job.priority)
+
+
+def test_C7_the_transaction_goes_by_what_it_had_set_before_a_savepoint_that_is_undone(
+    world: World,
+) -> None:
+    store = world.store(queues=priority(1))
+    store.reconcile_queue_policies()
+    with world.database.stock.begin() as connection:
+        joined = store.within(connection)
+        joined.reconcile_queue_policies(priority(2))
+        outer = connection.begin_nested()
+        joined.reconcile_queue_policies(priority(3))
+        kept = connection.begin_nested()
+        joined.reconcile_queue_policies(priority(4))
+        kept.commit()
+        undone = connection.begin_nested()
+        joined.reconcile_queue_policies(priority(5))
+        assert priority_now(joined) == 5
+        undone.rollback()
+        assert priority_now(joined) == 4
+        outer.rollback()
+        assert priority_now(joined) == 2
+    assert priority_now(store) == 2
+
+
+def test_C7_a_joined_store_goes_by_nothing_that_its_connection_rolled_back(
+    world: World,
+) -> None:
+    store = world.store(queues=priority(1))
+    store.reconcile_queue_policies()
+    with world.database.stock.connect() as connection:
+        joined = store.within(connection)
+        joined.reconcile_queue_policies(priority(2))
+        connection.rollback()
+        assert priority_now(joined) == 1
+        joined.reconcile_queue_policies(priority(3))
+        connection.commit()
+        assert priority_now(joined) == 3
+        connection.rollback()
+        assert priority_now(joined) == 3
+    assert priority_now(store) == 3
+
+
 def counter_deleted_meanwhile(world: World, call: Callable[[SqlJobStore], Any]) -> Any:
     """Run a call that waits for a counter which retention deletes (R1)."""
     with world.database.stock.connect() as mine, world.database.stock.connect() as its:

@@ -69,9 +69,12 @@ class JoinedRunner:
 
     def _go_by(self, queues: Mapping[str, QueuePolicy] | None) -> None:
         """Go by new policies here at once, elsewhere when they are committed (C7)."""
+        if queues is None:
+            return
+        before, origin = self._settings.queues, self._settings.origin
+        joining.after_undo(self._connection, partial(self._settings.put_back, before))
         self._settings.go_by(queues)
-        origin = self._settings.origin
-        if queues is not None and origin is not None:
+        if origin is not None:
             joining.after_commit(self._connection, partial(origin.go_by, queues))
 
     def _in_savepoint(self, call: Call[T]) -> T:

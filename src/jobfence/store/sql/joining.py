@@ -13,6 +13,8 @@ from sqlalchemy.pool import ConnectionPoolEntry
 logger = logging.getLogger("jobfence")
 
 Listener = Callable[[], None]
+# A callback, and which savepoint of its connection was the last one before it.
+_Noted = tuple[int, Listener]
 
 # Where a pool's entry keeps what waits on it: cleared with a connection that is lost.
 _KEY = "jobfence.waiting"
@@ -32,23 +34,25 @@ class _Waiting:
     """
 
     def __init__(self) -> None:
-        self.callbacks: list[Listener] = []
+        self.callbacks: list[_Noted] = []
+        self.undoing: list[_Noted] = []
         self.committing = False
-        # Of each callback, which savepoint of the connection was the last one before.
-        self._behind: list[int] = []
         self._last = 0
 
     def add(self, callback: Listener) -> None:
-        if callback not in self.callbacks:
-            self.callbacks.append(callback)
-            self._behind.append(self._last)
+        if all(callback != noted for _, noted in self.callbacks):
+            self.callbacks.append((self._last, callback))
+
+    def add_undoing(self, callback: Listener) -> None:
+        self.undoing.append((self._last, callback))
 
     def on_commit(self, *_: object) -> None:
         self.committing = True
 
     def forget(self, *_: object) -> None:
+        undone, self.undoing = self.undoing, []
         self.callbacks, self.committing = [], False
-        self._behind = []
+        _undo(undone)
 
     def on_savepoint_kept(
         self, _connection: Connection, name: str, _context: object
@@ -59,8 +63,11 @@ class _Waiting:
         self, _connection: Connection, name: str, _context: object
     ) -> None:
         # Those that were added in it came after it was made.
-        kept = sum(number < _number(name) for number in self._behind)
-        del self.callbacks[kept:], self._behind[kept:]
+        first = _number(name)
+        undone = [each for each in self.undoing if each[0] >= first]
+        self.callbacks = [each for each in self.callbacks if each[0] < first]
+        self.undoing = [each for each in self.undoing if each[0] < first]
+        _undo(undone)
 
     def listeners(self) -> Mapping[str, Callable[..., None]]:
         """Return what listens to which of a connection's events."""
@@ -78,8 +85,10 @@ class _Waiting:
     def on_next(self, *_: object) -> None:
         # A connection that comes back uncommitted is rolled back by its pool.
         due = self.callbacks if self.committing else []
+        if self.committing:
+            self.undoing = []
         self.forget()
-        for callback in due:
+        for _savepoint, callback in due:
             call(callback)
 
 
@@ -96,6 +105,12 @@ def _number(savepoint: str) -> int:
     return int(found[0]) if found else 0
 
 
+def _undo(undone: list[_Noted]) -> None:
+    """Undo the latest first: each goes back to what was before it."""
+    for _, callback in reversed(undone):
+        callback()
+
+
 def watch(connection: Connection) -> None:
     """Listen to a connection, before the savepoint that a callback comes from."""
     _waiting_on(connection)
@@ -108,6 +123,11 @@ def after_commit(connection: Connection, callback: Listener) -> None:
     A savepoint that is undone takes the callbacks that were added in it with it.
     """
     _waiting_on(connection).add(callback)
+
+
+def after_undo(connection: Connection, callback: Listener) -> None:
+    """Call back if what is done now is undone, with its savepoint or with everything."""
+    _waiting_on(connection).add_undoing(callback)
 
 
 def _waiting_on(connection: Connection) -> _Waiting:

@@ -54,6 +54,10 @@ class Settings:
         if queues is not None:
             self.queues = queues
 
+    def put_back(self, queues: Mapping[str, QueuePolicy] | None) -> None:
+        """Go by what was there before policies that were undone."""
+        self.queues = queues
+
 
 @dataclass(frozen=True, slots=True)
 class Policies:
