@@ -279,12 +279,16 @@ ExtendLease(j, n) ==
 Latest(j, n) == n # 0 /\ n = job[j].handoffs /\ Status(j) # "absent"
 Ended(j, n, kind) == Latest(j, n) /\ ~Holds(j, n) /\ job[j].ended = kind
 
+(* One step is all that handoff n of job j hears: to this kind repeated    *)
+(* and to every other stale (OneAnswer), or stale to all; an extension is  *)
+(* no end, so it is never repeated.                                        *)
 AckRepeated(j, n, kind) ==
   /\ On("answers") /\ Ended(j, n, kind)
   /\ UNCHANGED vars
 
-AckStale(j, n, kind) ==
-  /\ On("answers") /\ ~Holds(j, n) /\ ~Ended(j, n, kind)
+AckStale(j, n) ==
+  /\ On("answers") /\ ~Holds(j, n)
+  /\ \A kind \in Kinds : ~Ended(j, n, kind)
   /\ UNCHANGED vars
 
 -----------------------------------------------------------------------------
@@ -438,7 +442,14 @@ Damage(j) ==
   /\ UNCHANGED <<counter, skey, queue, first>>
 
 -----------------------------------------------------------------------------
-(* Quantified over constant sets only, so that TLC names every edge.       *)
+(* Quantified over constant sets only, so that TLC names every edge. Where *)
+(* it must also name whose answer it is, NamedAnswers (AnswerNames) take   *)
+(* the place of Refused.                                                   *)
+Refused ==
+  \E j \in Ids, n \in Numbers :
+       \/ AckStale(j, n)
+       \/ \E kind \in Kinds : AckRepeated(j, n, kind)
+
 Next ==
   \/ \E j \in Ids, due \in BOOLEAN :
        \/ Enqueue(j, due)
@@ -472,7 +483,7 @@ Next ==
        \/ ReturnToQueueGiveUp(j, n)
        \/ ReturnToQueue(j, n)
        \/ ExtendLease(j, n)
-       \/ \E kind \in Kinds : AckRepeated(j, n, kind) \/ AckStale(j, n, kind)
+  \/ Refused
   \/ \E s \in ScheduleKeys :
        \/ CancelScheduled(s)
        \/ Wake(s)

@@ -3,7 +3,7 @@
 (* JobQueue with its constants given by plain sets, so that a slice is one *)
 (* short .cfg file: which ids carry which key.                             *)
 (***************************************************************************)
-EXTENDS JobQueueProps
+EXTENDS JobQueueProps, AnswerNames
 
 CONSTANTS OnA, OnB,      \* ids with the explicit concurrency key "A" or "B"
           OnS, OnT,      \* ids with the schedule key "S" or "T"

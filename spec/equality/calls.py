@@ -1,8 +1,8 @@
 """One call of the store from one world: what it answered and where it led."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Concatenate, Final, ParamSpec, TypeVar
+from typing import Concatenate, Final, ParamSpec, TypeAlias, TypeVar
 
 from runner.rows import action_names, read_rows
 
@@ -16,6 +16,7 @@ from jobfence.store.memory import MemoryJobStore
 from jobfence.store.memory.data import MemoryData, Tables
 from jobfence.store.memory.rows import JobRow
 
+Move: TypeAlias = tuple[str, World]
 LEASE_MS: Final = 1000
 _Answer = TypeVar("_Answer")
 _Arguments = ParamSpec("_Arguments")
@@ -141,3 +142,9 @@ def action(before: JobRow, after: JobRow, trigger: Trigger, error: str) -> str:
 def by_job(old: Mapping[int, int], job: int, number: int) -> Mapping[int, int]:
     """Return the map with one entry set."""
     return {**old, job: number}
+
+
+def refused(call: str, world: World, then: World) -> Iterator[Move]:
+    """Yield an edge that the spec never has if a call that was refused wrote anything."""
+    if then is not world:
+        yield f"RefusedBut_{call}", then

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from equality.calls import Caller, first_worlds
-from equality.graph import Edge, Graph, State
+from equality.graph import Edge, Graph, State, action_of
 from equality.moves import MOVES
 from equality.slices import Slice
 from equality.world import World, abstract
@@ -82,7 +82,8 @@ def explore(bounds: Slice, *, worlds_per_state: int = 1) -> Explored:
         world, before = waiting.popleft()
         for each in moves:
             for label, then in each(caller, world):
-                if label not in FEATURE or bounds.on(FEATURE[label]):
+                feature = FEATURE.get(action_of(label))
+                if feature is None or bounds.on(feature):
                     after = before if then is world else meet(then)
                     edges.add((before, label, after))
     found = Graph(initial, frozenset(states.values()), frozenset(edges))

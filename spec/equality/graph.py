@@ -30,7 +30,12 @@ class Graph:
     @property
     def actions(self) -> frozenset[str]:
         """The names of the actions that lead anywhere."""
-        return frozenset(label for _, label, _ in self.edges)
+        return frozenset(map(action_of, {label for _, label, _ in self.edges}))
+
+
+def action_of(label: str) -> str:
+    """Return the action of an edge, whose label may say more after it (`names.py`)."""
+    return label.partition("_")[0]
 
 
 def written(value: Value) -> str:
@@ -119,9 +124,11 @@ def compare(one: Graph, other: Graph) -> Difference:
 
 
 def described(edges: Collection[Edge], *, most: int = 3) -> Iterator[str]:
-    """Yield a few edges, one for each action first, with what they change."""
+    """Yield a few edges, one of each action, from where to where."""
     by_action = {
-        label: (before, label, after) for before, label, after in sorted(edges)
+        action_of(label): (before, label, after)
+        for before, label, after in sorted(edges)
     }
     for before, label, after in [*by_action.values()][:most]:
-        yield f"{label}\n      from {before}\n      to   {after}"
+        to = "the same" if after == before else after
+        yield f"{label}\n      from {before}\n      to   {to}"

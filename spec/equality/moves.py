@@ -2,31 +2,25 @@
 Every action of JobQueue.tla as calls of the store, named by what the store answered.
 
 Whether a call is allowed is not decided here: each is made in every world, with every
-argument, and an answer that changes nothing is an edge only where the spec has one.
+argument. A refusal is an edge only where the spec has one.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
-from typing import Final, TypeAlias
+from typing import Final
 
-from equality.calls import Caller, action, by_job, edited
+from equality.answers import acknowledge
+from equality.calls import Caller, Move, action, by_job, edited
 from equality.slices import QUEUE
 from equality.world import LATER, NOW, World, handoff_id
 from jobfence.statemachine import texts
 from jobfence.statemachine.errors import IdempotencyConflict
 from jobfence.statemachine.states import JobStatus
 from jobfence.statemachine.table import Trigger
-from jobfence.statemachine.values import (
-    Ack,
-    AckResult,
-    CancelOutcome,
-    WakeOutcome,
-)
+from jobfence.statemachine.values import CancelOutcome, WakeOutcome
 from jobfence.store.memory import MemoryJobStore
 from jobfence.store.memory.rows import unreadable
 
-Move: TypeAlias = tuple[str, World]
 DAY_MS: Final = 86_400_000
 
 
@@ -93,51 +87,6 @@ def claim(caller: Caller, world: World) -> Iterator[Move]:
             yield "Claim", replace(then, writers=by_job(world.writers, job, number))
         elif then.tables != world.tables:
             yield "AdoptPolicy", then
-
-
-def acknowledge(caller: Caller, world: World) -> Iterator[Move]:
-    """Rules M3 to M7, M12, M15, M18: every number is shown for every job."""
-    for job in caller.bounds.ids:
-        for number in range(caller.bounds.bound + 1):
-            for trigger, ask in _answers(caller, job, handoff_id(job, number)):
-                answer, then = caller.call(world, ask)
-                if answer.result is AckResult.ACCEPTED:
-                    row, after = world.job(job), then.job(job)
-                    assert row is not None
-                    assert after is not None
-                    spent = texts.handoffs_spent(caller.bounds.max_handoffs)
-                    writers = by_job(world.writers, job, number)
-                    yield (
-                        action(row, after, trigger, spent),
-                        replace(then, writers=writers),
-                    )
-                elif trigger is not Trigger.EXTEND_LEASE:
-                    repeated = answer.result is AckResult.REPEATED
-                    yield "AckRepeated" if repeated else "AckStale", then
-
-
-def _answers(
-    caller: Caller, job: int, held: str
-) -> Iterator[tuple[Trigger, Callable[[MemoryJobStore], Ack]]]:
-    """Yield the words of a holder; what a slice leaves out may still be refused."""
-    name, on, any_answer = str(job), caller.bounds.on, caller.bounds.on("answers")
-    yield Trigger.COMPLETE, lambda store: store.complete(name, held)
-    if any_answer or on("fail"):
-        yield Trigger.FAIL, lambda store: store.fail(name, held, "failed")
-    if any_answer or on("return_to_queue"):
-        yield Trigger.RETURN_TO_QUEUE, lambda store: store.return_to_queue(name, held)
-    if on("lease"):
-        yield Trigger.EXTEND_LEASE, lambda store: store.extend_lease(name, held)
-    if any_answer or on("reschedule"):
-        for delay_ms in (0, LATER) if on("time") else (0,):
-            yield (
-                Trigger.RESCHEDULE,
-                partial(_reschedule, name, held, delay_ms),
-            )
-
-
-def _reschedule(job: str, held: str, delay_ms: int, store: MemoryJobStore) -> Ack:
-    return store.reschedule(job, held, delay_ms=delay_ms)
 
 
 def recover(caller: Caller, world: World) -> Iterator[Move]:

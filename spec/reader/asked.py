@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 from equality.explore import explore
-from equality.graph import Edge, Graph, State, compare
+from equality.graph import Edge, Graph, State, action_of, compare
 from equality.slices import read_slice
 from induction.prove import broken, never_taken
 from induction.steps import steps_of
@@ -63,7 +63,7 @@ def equality(path: Path, trigger: str) -> str:
 
 def _labels(edges: frozenset[Edge], states: frozenset[State]) -> str:
     """Name the edges from states that both graphs have; the others follow from them."""
-    names = sorted({label for before, label, _ in edges if before in states})
+    names = sorted({action_of(label) for before, label, _ in edges if before in states})
     return f"{', '.join(f'`{name}`' for name in names[:3])}{' …' if names[3:] else ''}"
 
 
