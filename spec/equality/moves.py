@@ -2,7 +2,7 @@
 Every action of JobQueue.tla as calls of the store, named by what the store answered.
 
 Whether a call is allowed is not decided here: each is made in every world, with every
-argument. A refusal is an edge only where the spec has one.
+argument. A refusal is an edge only where the spec has one, or where it changed anything.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from equality.answers import acknowledge
-from equality.calls import Caller, Move, action, by_job, edited
+from equality.calls import Caller, Move, action, by_job, edited, refused
 from equality.slices import QUEUE
 from equality.world import LATER, NOW, World, handoff_id
 from jobfence.statemachine import texts
@@ -78,8 +78,8 @@ def claim(caller: Caller, world: World) -> Iterator[Move]:
         )
         after = then.job(job)
         if row is None or after is None:
-            continue
-        if after.status is JobStatus.FAILED and row.status is JobStatus.QUEUED:
+            yield from refused("Claim", world, then)
+        elif after.status is JobStatus.FAILED and row.status is JobStatus.QUEUED:
             yield action(row, after, Trigger.REJECT, ""), then
         elif number > caller.bounds.bound:
             continue  # the slice ends here
@@ -102,12 +102,19 @@ def recover(caller: Caller, world: World) -> Iterator[Move]:
         after = then.job(job)
         assert after is not None
         if after.status is row.status:
-            continue  # it is another's lease that is over
+            if not _any_lease_over(world):  # else it was another's turn
+                yield from refused("Recover", earlier, then)
+            continue
         broken = unreadable(row) is not None
         spent = texts.handoffs_spent(caller.bounds.max_handoffs)
         trigger = Trigger.REJECT if broken else Trigger.RECOVER
         writers = by_job(world.writers, job, row.handoffs)
         yield action(row, after, trigger, spent), replace(then, writers=writers)
+
+
+def _any_lease_over(world: World) -> bool:
+    leases = (row.lease_expires_at_ms for row in world.tables.jobs.values())
+    return any(lease is not None and lease <= NOW for lease in leases)
 
 
 def cancel(caller: Caller, world: World) -> Iterator[Move]:
@@ -118,6 +125,8 @@ def cancel(caller: Caller, world: World) -> Iterator[Move]:
             yield "Cancel", then
         elif answer.outcome is CancelOutcome.REQUESTED:
             yield "RequestCancel", then
+        else:
+            yield from refused("Cancel", world, then)
 
 
 def prune(caller: Caller, world: World) -> Iterator[Move]:
@@ -131,8 +140,9 @@ def prune(caller: Caller, world: World) -> Iterator[Move]:
             for name in ("completed_at_ms", "failed_at_ms", "cancelled_at_ms")
             if getattr(row, name) is not None
         }
+        aged = edited(world, job, **old)
         removed, then = caller.call(
-            edited(world, job, **old),
+            aged,
             MemoryJobStore.prune_terminal,
             completed_ttl_ms=DAY_MS,
             failed_ttl_ms=DAY_MS,
@@ -151,6 +161,8 @@ def prune(caller: Caller, world: World) -> Iterator[Move]:
                     pruned=by_job(world.pruned, job, row.schedule_order or 0),
                 ),
             )
+        else:
+            yield from refused("Prune", aged, then)
 
 
 def by_schedule_key(caller: Caller, world: World) -> Iterator[Move]:
@@ -159,9 +171,13 @@ def by_schedule_key(caller: Caller, world: World) -> Iterator[Move]:
         cancelled, then = caller.call(world, MemoryJobStore.cancel_scheduled, key)
         if cancelled.outcome is not CancelOutcome.NOT_FOUND:
             yield "CancelScheduled", then
+        else:
+            yield from refused("CancelScheduled", world, then)
         woken, then = caller.call(world, MemoryJobStore.wake_scheduled, key)
         if woken.outcome is WakeOutcome.WOKEN:
             yield "Wake", then
+        else:
+            yield from refused("Wake", world, then)
 
 
 def policies(caller: Caller, world: World) -> Iterator[Move]:
@@ -181,9 +197,13 @@ def policies(caller: Caller, world: World) -> Iterator[Move]:
     _, then = caller.call(world, MemoryJobStore.pause_queue, QUEUE)
     if not paused:
         yield "PauseQueue", then
+    else:
+        yield from refused("PauseQueue", world, then)
     _, then = caller.call(world, MemoryJobStore.resume_queue, QUEUE)
     if paused:
         yield "ResumeQueue", then
+    else:
+        yield from refused("ResumeQueue", world, then)
 
 
 def time_and_damage(caller: Caller, world: World) -> Iterator[Move]:

@@ -33,7 +33,7 @@ ANSWERS = Slice(
     bound=2,
     features=frozenset(
         {"answers", "fail", "reschedule", "return_to_queue", "recover", "lease"}
-        | {"cancel", "cancel_scheduled", "wake", "pause"}
+        | {"cancel", "cancel_scheduled", "wake", "pause", "prune"}
     ),
 )
 
@@ -87,6 +87,14 @@ def test_a_store_that_repeats_wrongly_lacks_the_edges_of_those_kinds(
     ("method", "edge"),
     [
         ("extend_lease", "RefusedBut_Ack_extend_lease"),
+        ("cancel", "RefusedBut_Cancel"),
+        ("cancel_scheduled", "RefusedBut_CancelScheduled"),
+        ("wake_scheduled", "RefusedBut_Wake"),
+        ("claim_job", "RefusedBut_Claim"),
+        ("recover_expired", "RefusedBut_Recover"),
+        ("prune_terminal", "RefusedBut_Prune"),
+        ("pause_queue", "RefusedBut_PauseQueue"),
+        ("resume_queue", "RefusedBut_ResumeQueue"),
     ],
 )
 def test_a_refusal_that_writes_is_an_edge_that_the_spec_has_not(
