@@ -68,7 +68,7 @@ def _rest(quantifier: re.Match[str]) -> str:
 
 
 def compare_dump(
-    name: str, states: int, dump: Path, seconds: float, *, worlds_per_state: int
+    model: Model, dump: Path, seconds: float, *, worlds_per_state: int
 ) -> Compared:
     """Explore the store within the slice and compare with what TLC dumped."""
     # Unreadable rows are meant to be there: the store says so each time.
@@ -76,15 +76,15 @@ def compare_dump(
     gc.disable()  # millions of rows that are all kept: nothing to collect
     theirs = read_dump(dump)
     started = time.monotonic()
-    explored = explore(read_slice(name), worlds_per_state=worlds_per_state)
+    explored = explore(read_slice(model.name), worlds_per_state=worlds_per_state)
     ours = explored.graph
     return Compared(
-        name=name,
+        name=model.name,
         sizes=(_size(theirs), _size(ours)),
         worlds=explored.worlds,
         seconds=(seconds, time.monotonic() - started),
         actions=theirs.actions & ours.actions,
-        complaints=tuple(complaints(states, theirs, ours)),
+        complaints=tuple(complaints(model, theirs, ours)),
     )
 
 
@@ -92,7 +92,7 @@ def _size(graph: Graph) -> tuple[int, int]:
     return len(graph.states), len(graph.edges)
 
 
-def complaints(states: int, spec: Graph, store: Graph) -> Iterator[str]:
+def complaints(model: Model, spec: Graph, store: Graph) -> Iterator[str]:
     """Yield each way in which the graphs differ, or are not the ones on record."""
     found = compare(spec, store)
     sides = ("only the spec has", "only the store has")
@@ -104,8 +104,10 @@ def complaints(states: int, spec: Graph, store: Graph) -> Iterator[str]:
         if edges:
             yield f"{side} {len(edges):,} edges:"
             yield from (f"    {each}" for each in described(edges))
-    if len(spec.states) != states:
-        yield f"models.toml has {states:,} states on record"
+    if len(spec.states) != model.states:
+        yield f"models.toml has {model.states:,} states on record"
+    if len(spec.edges) != model.edges:
+        yield f"models.toml has {model.edges or 'no'} edges on record"
 
 
 class Comparing:
@@ -141,8 +143,7 @@ class Comparing:
         if line.outcome.code == tlc.OK:
             work = self._processes.submit(
                 compare_dump,
-                model.name,
-                model.states,
+                model,
                 dump,
                 line.outcome.seconds,
                 worlds_per_state=self._most,

@@ -25,12 +25,17 @@ class CatalogueError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A module and a configuration of `models/` that TLC must accept."""
+    """
+    A module and a configuration of `models/` that TLC must accept.
+
+    `edges`: how many labelled edges its graph has, where that is compared.
+    """
 
     name: str
     module: str
     shows: str
     states: int
+    edges: int | None = None
     coverage: bool = False
     deadlock: bool = False
     liveness: bool = False
@@ -126,6 +131,7 @@ def _model(entry: Entry) -> Model:
         module=_text(entry, "module"),
         shows=_text(entry, "shows"),
         states=_number(entry, "states"),
+        edges=_number(entry, "edges") if "edges" in entry else None,
         coverage=bool(entry.get("coverage")),
         deadlock=bool(entry.get("deadlock")),
         liveness=bool(entry.get("liveness")),

@@ -12,7 +12,7 @@ from equality.graph import Graph, compare, described, read_dump, written
 from equality.report import SLICES, actions_of_spec, complaints
 from equality.slices import Slice, read_slice
 from equality.world import NOW, abstract
-from runner.catalogue import load_catalogue
+from runner.catalogue import Model, load_catalogue
 from runner.values import parse_value
 
 from jobfence.statemachine.clock import ManualClock
@@ -43,12 +43,12 @@ def sound() -> Graph:
     return explore(TINY).graph
 
 
-def test_the_smallest_slice_has_the_states_on_record_for_tlc() -> None:
-    """That states and edges are the same, not only as many, needs Java to be seen."""
+def test_the_smallest_slice_has_the_size_on_record_for_tlc() -> None:
+    """That they are the same, not only as many, needs Java to be seen."""
     slices = [each for each in load_catalogue().models if each.name in SLICES]
     smallest = min(slices, key=lambda each: each.states)
     graph = explore(read_slice(smallest.name)).graph
-    assert len(graph.states) == smallest.states
+    assert (len(graph.states), len(graph.edges)) == (smallest.states, smallest.edges)
 
 
 def test_what_looks_the_same_to_the_spec_behaves_the_same() -> None:
@@ -214,16 +214,27 @@ def test_a_value_is_written_in_one_way() -> None:
 def test_each_difference_is_named_with_the_side_that_has_it() -> None:
     one = Graph(frozenset({ONE}), frozenset({ONE, TWO}), frozenset({(ONE, "Go", TWO)}))
     two = Graph(frozenset({ONE}), frozenset({ONE}), frozenset({(ONE, "Stay", ONE)}))
-    said = list(complaints(2, one, two))
+    said = list(complaints(on_record(2, 1), one, two))
     assert [each for each in said if not each.startswith(" ")] == [
         "only the spec has 1 states",
         "only the spec has 1 edges:",
         "only the store has 1 edges:",
     ]
     assert list(described(one.edges)) == [f"Go\n      from {ONE}\n      to   {TWO}"]
-    assert list(complaints(2, one, one)) == []
+    assert list(complaints(on_record(2, 1), one, one)) == []
 
 
 def test_graphs_that_are_equal_but_not_of_the_size_on_record_are_noticed() -> None:
     one = Graph(frozenset({ONE}), frozenset({ONE}), frozenset())
-    assert list(complaints(2, one, one)) == ["models.toml has 2 states on record"]
+    assert list(complaints(on_record(2, 3), one, one)) == [
+        "models.toml has 2 states on record",
+        "models.toml has 3 edges on record",
+    ]
+    assert list(complaints(on_record(1, None), one, one)) == [
+        "models.toml has no edges on record"
+    ]
+
+
+def on_record(states: int, edges: int | None) -> Model:
+    """A model as models.toml has it."""
+    return Model("some", "MC", "shows nothing", states, edges)

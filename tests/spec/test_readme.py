@@ -49,6 +49,11 @@ def test_its_counts_are_those_of_the_files() -> None:
     assert f"{len(CATALOGUE.negatives)} planted faults" in README
     assert f"holds {len(load_plants())} faults" in README
     assert f"{sum(states[name] for name in SLICES):,} states" in README
+    edges = {model.name: model.edges or 0 for model in CATALOGUE.models}
+    assert f"{sum(edges[name] for name in SLICES):,} labelled edges" in README
+    table = (SPEC / "equality" / "README.md").read_text()
+    for name in SLICES:
+        assert f"{states[name]:,} = {states[name]:,} | {edges[name]:,} = " in table
     assert f"{sum(states[name] for name in DEEP_SLICES):,} states" in README
 
 
