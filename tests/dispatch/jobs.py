@@ -109,3 +109,14 @@ def complain() -> None:
     for number in (1, 2):
         os.write(number, b"to nobody")
     subprocess.run(["/bin/sh", "-c", "echo to nobody >&2"], check=True)
+
+
+class Unset(Reschedule):
+    """Forgets to call the initialiser it inherits."""
+
+    def __init__(self) -> None: ...
+
+
+@app.job("later, unset", execution_mode="process", max_retries=0)
+def later_unset() -> None:
+    raise Unset

@@ -178,6 +178,16 @@ def test_a_process_may_ask_to_come_back_later(world: World) -> None:
     assert job.scheduled_at_ms == 1500
 
 
+def test_D4_a_process_that_cannot_say_when_to_come_back_has_failed(
+    world: World,
+) -> None:
+    job_id = world.app.enqueue("later, unset")
+    with world.running() as worker:
+        idle(worker)
+    assert world.status(job_id) is JobStatus.FAILED
+    assert "call super().__init__(delay_ms)" in str(world.job(job_id).last_error)
+
+
 def test_after_its_timeout_a_process_is_killed_and_its_job_fails(
     world: World, path: Path
 ) -> None:

@@ -72,9 +72,15 @@ def finish(run: Run, error: BaseException | None, hub: EventHub) -> None:
 
 
 def own_frames(error: BaseException) -> BaseException:
-    """Leave our own frame out of a traceback: the job's author has no use for it."""
-    trace = error.__traceback__
-    return error.with_traceback(trace.tb_next) if trace and trace.tb_next else error
+    """
+    Leave our own frame out of a traceback: the job's author has no use for it.
+
+    By the fields of `BaseException`: a class may have its own, which run its code.
+    """
+    trace = BaseException.__dict__["__traceback__"].__get__(error)
+    if trace is not None and trace.tb_next is not None:
+        BaseException.with_traceback(error, trace.tb_next)
+    return error
 
 
 def refuse_awaitable(name: str, result: object) -> None:

@@ -10,13 +10,14 @@ import sys
 import threading
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 from jobfence.dispatch.calls import refuse_awaitable
-from jobfence.dispatch.context import CURRENT, JobContext, Reschedule
+from jobfence.dispatch.context import CURRENT, JobContext, Reschedule, delay_of
 from jobfence.dispatch.locate import Reference, locate
 from jobfence.statemachine.canonical import JSON
 from jobfence.statemachine.clock import SystemClock
+from jobfence.statemachine.errors import InvalidOption
 from jobfence.statemachine.errortext import error_text
 from jobfence.statemachine.states import JobStatus
 from jobfence.statemachine.values import Handoff, Job
@@ -83,13 +84,21 @@ def perform(request: Request) -> Answer:
     try:
         function = locate(Reference(**request["function"]))
         _call(function, handoff.job)
-    except Reschedule as later:
-        return {"error": None, "delay_ms": later.delay_ms}
     except BaseException as error:  # noqa: BLE001  SystemExit fails the job as well
-        return {"error": error_text(error), "delay_ms": None}
+        return _end(error)
     finally:
         CURRENT.reset(token)
     return {"error": None, "delay_ms": None}
+
+
+def _end(error: BaseException) -> Answer:
+    """Say how a job ended that raised; what raises here ends the process instead."""
+    if issubclass(type(error), Reschedule):
+        try:
+            return {"error": None, "delay_ms": delay_of(cast("Reschedule", error))}
+        except InvalidOption as refused:
+            error = refused
+    return {"error": error_text(error), "delay_ms": None}
 
 
 def _call(function: Callable[..., object], job: Job) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar, Union
 from jobfence.dispatch.errors import HandoffLost, NoCurrentJob
 from jobfence.statemachine import checks
 from jobfence.statemachine.clock import Clock
-from jobfence.statemachine.errors import UnsupportedCapability
+from jobfence.statemachine.errors import InvalidOption, UnsupportedCapability
 from jobfence.statemachine.values import Ack, Handoff, Job
 from jobfence.store.contract import JobStore
 
@@ -34,6 +34,28 @@ class Reschedule(Exception):
     def delay_ms(self) -> int:
         """The wait in milliseconds."""
         return self._delay_ms
+
+
+def delay_of(later: Reschedule) -> int:
+    """
+    Return a delay that a store takes, or raise what says why there is none (D4).
+
+    A subclass may have forgotten its initialiser, or say something else than it gave.
+    """
+    refused: InvalidOption
+    try:
+        return checks.delay_ms(later.delay_ms)
+    except InvalidOption as problem:
+        refused = problem
+    except BaseException as problem:  # noqa: BLE001  a property is the job's own code
+        refused = InvalidOption(
+            "delay_ms",
+            type(problem),
+            f"of {type(later).__qualname__} must be readable: call "
+            f"super().__init__(delay_ms) in its __init__",
+        )
+    refused.__cause__ = later  # shows where the job raised it
+    raise refused
 
 
 class JobContext:

@@ -5,8 +5,9 @@ import threading
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
-from jobfence.dispatch.context import JobContext, Reschedule
+from jobfence.dispatch.context import JobContext, Reschedule, delay_of
 from jobfence.dispatch.errors import HandoffLost, JobProcessFailed
 from jobfence.statemachine.values import Handoff, Settlement
 
@@ -81,12 +82,10 @@ class Run:
         What a function raises after it was told to end is how it ended, and no failure
         of the job: that goes back, and ends there if it was asked to cancel (M15).
         """
-        if self.stop_reason is not None and not isinstance(
-            error, Reschedule | HandoffLost | None
-        ):
-            self.give_back()
-        else:
+        if self.stop_reason is None or self._is_answer(error):
             self._end(self._conclude(error))
+        else:
+            self.give_back()
 
     def give_back(self) -> None:
         """Return the job to its queue, whatever its function still does."""
@@ -138,9 +137,16 @@ class Run:
                 self.state = State.FINISHED
         self._done(self)
 
+    def _is_answer(self, error: BaseException | None) -> bool:
+        return error is None or _is(error, Reschedule) or self._is_loss(error)
+
+    def _is_loss(self, error: BaseException | None) -> bool:
+        """Whether there is nothing to say: not on the word of the job alone."""
+        return self.context.lost and _is(error, HandoffLost)
+
     def _conclude(self, error: BaseException | None) -> Outcome:
         """Rule D4: returned is complete, `Reschedule` comes back, all else failed."""
-        if isinstance(error, HandoffLost):
+        if self._is_loss(error):
             return Outcome(None)
         return self._unless_completed(_settlement(self.handoff, error))
 
@@ -148,11 +154,25 @@ class Run:
         return Outcome(None if self.context.completion else settlement)
 
 
+def _is(error: object, kind: type[BaseException]) -> bool:
+    """Do as `isinstance`, which runs the code of an error that lies of its class."""
+    return issubclass(type(error), kind)
+
+
 def _settlement(handoff: Handoff, error: BaseException | None) -> Settlement:
+    """Return what to acknowledge; never raises, for then the run would never end."""
     if error is None:
         return Settlement.complete(handoff)
-    if isinstance(error, Reschedule):
-        return Settlement.reschedule(handoff, error.delay_ms)
-    if isinstance(error, JobProcessFailed):
-        return Settlement.fail(handoff, error.text)
-    return Settlement.fail(handoff, error)
+    try:
+        if _is(error, Reschedule):
+            return Settlement.reschedule(handoff, delay_of(cast("Reschedule", error)))
+        if _is(error, JobProcessFailed):
+            return Settlement.fail(handoff, cast("JobProcessFailed", error).text)
+    except BaseException as problem:  # noqa: BLE001  a subclass is the job's own code
+        error = problem
+    try:
+        return Settlement.fail(handoff, error)
+    except BaseException as problem:  # noqa: BLE001  its text is its own code as well
+        # `object.__repr__` runs none of it.
+        said, why = object.__repr__(error), object.__repr__(problem)
+        return Settlement.fail(handoff, f"{said} without a text: {why}")
