@@ -4,6 +4,7 @@ import asyncio
 import threading
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from jobfence.dispatch import (
     JobApp,
     NoCurrentJob,
     Reschedule,
+    SecondCompletion,
     current_job,
 )
 from jobfence.dispatch.context import JobContext
@@ -283,13 +285,32 @@ def test_R6_an_error_in_the_block_rolls_back_and_fails_the_job(bank: Bank) -> No
     assert len(bank.seen.of(JobFailed)) == 1
 
 
-def test_R6_a_second_block_of_one_run_has_no_effects_of_its_own(bank: Bank) -> None:
-    # As after a commit whose reply was lost: the job does it all again.
+def told_late(bank: Bank) -> BaseException:
+    """Return what a job raised after its completion."""
+    (error,) = bank.seen.of(FrameworkError)
+    assert error.stage == "after_completion"
+    return error.error
+
+
+def test_R6_a_block_after_a_commit_whose_reply_was_lost_has_no_effects(
+    bank: Bank,
+) -> None:
+    class Losing(Session):
+        def commit(self) -> None:
+            super().commit()
+            raise ConnectionError("staged: the reply to COMMIT was lost")
+
     @bank.app.job("pay")
     def pay(who: str) -> None:
-        for _ in range(2):
-            with Session(bank.engine) as s, current_job().transaction(s) as session:
-                bank.pay(session, who)
+        context = current_job()
+        with (
+            pytest.raises(ConnectionError),
+            Losing(bank.engine) as losing,
+            context.transaction(losing),
+        ):
+            bank.pay(losing, who)
+        with Session(bank.engine) as s, context.transaction(s) as session:
+            bank.pay(session, who)  # the job does it all again
 
     job_id = bank.app.enqueue(pay, "ann")
     bank.run()
@@ -298,6 +319,78 @@ def test_R6_a_second_block_of_one_run_has_no_effects_of_its_own(bank: Bank) -> N
     assert job is not None
     assert job.status is JobStatus.COMPLETED
     assert len(bank.seen.of(JobCompleted)) == 1
+    assert bank.seen.of(FrameworkError) == []
+
+
+def test_R6_a_second_block_of_one_run_is_refused_and_not_silent(bank: Bank) -> None:
+    @bank.app.job("pay")
+    def pay(*names: str) -> None:
+        for who in names:
+            with Session(bank.engine) as s, current_job().transaction(s) as session:
+                bank.pay(session, who)
+
+    job_id = bank.app.enqueue(pay, "ann", "bob")
+    bank.run()
+    assert bank.paid() == ["ann"]
+    job = bank.store.get(job_id)
+    assert job is not None
+    assert job.status is JobStatus.COMPLETED
+    assert len(bank.seen.of(JobCompleted)) == 1
+    assert isinstance(told_late(bank), SecondCompletion)
+    assert f"job {job_id} was completed before" in str(told_late(bank))
+
+
+def test_R6_a_block_within_a_block_is_refused_and_commits_nothing(bank: Bank) -> None:
+    @bank.app.job("pay", max_retries=0)
+    def pay() -> None:
+        with Session(bank.engine) as s, current_job().transaction(s) as outer:
+            bank.pay(outer, "ann")
+            with current_job().transaction(outer) as inner:
+                bank.pay(inner, "bob")
+
+    job_id = bank.app.enqueue(pay)
+    bank.run()
+    assert bank.paid() == []
+    job = bank.store.get(job_id)
+    assert job is not None
+    assert job.status is JobStatus.FAILED
+    assert "is completed by a block that is open" in str(job.last_error)
+
+
+def test_R6_a_block_that_raised_may_be_followed_by_another(bank: Bank) -> None:
+    @bank.app.job("pay")
+    def pay() -> None:
+        for who in ("ann", "bob"):
+            with (
+                suppress(ValueError),
+                Session(bank.engine) as s,
+                current_job().transaction(s) as session,
+            ):
+                bank.pay(session, who)
+                if who == "ann":
+                    raise ValueError("not enough")
+
+    bank.app.enqueue(pay)
+    bank.run()
+    assert bank.paid() == ["bob"]
+    assert len(bank.seen.of(JobCompleted)) == 1
+    assert bank.seen.of(FrameworkError) == []
+
+
+def test_R6_a_block_of_a_job_that_was_completed_by_hand_is_refused(bank: Bank) -> None:
+    @bank.app.job("pay")
+    def pay(who: str) -> None:
+        handoff = current_job().handoff
+        assert bank.store.complete(handoff.job.id, handoff.handoff_id).accepted
+        with Session(bank.engine) as s, current_job().transaction(s) as session:
+            bank.pay(session, who)
+
+    bank.app.enqueue(pay, "ann")
+    bank.run()
+    assert bank.paid() == []
+    assert "was completed outside of this block" in str(told_late(bank))
+    assert len(bank.seen.of(JobCompleted)) == 1
+    assert bank.seen.of(AcknowledgementStale) == []
 
 
 def test_R6_an_error_after_the_commit_is_reported_and_the_job_stays_completed(

@@ -8,6 +8,7 @@ from jobfence.dispatch.errors import (
     JobTimedOut,
     NoCurrentJob,
     OwnershipHeld,
+    SecondCompletion,
     StopIncomplete,
     WorkerStopping,
 )
@@ -29,6 +30,7 @@ __all__ = [
     "Registry",
     "Reschedule",
     "Retention",
+    "SecondCompletion",
     "StopIncomplete",
     "Worker",
     "WorkerOptions",

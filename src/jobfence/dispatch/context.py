@@ -1,11 +1,13 @@
 """What a job may know about itself while it runs, and how it asks to come back."""
 
-from collections.abc import Iterator
+import threading
+
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, TypeVar, Union
+from typing import TYPE_CHECKING, TypeVar, Union, cast
 
-from jobfence.dispatch.errors import HandoffLost, NoCurrentJob
+from jobfence.dispatch.errors import HandoffLost, NoCurrentJob, SecondCompletion
 from jobfence.statemachine import checks
 from jobfence.statemachine.clock import Clock
 from jobfence.statemachine.errors import InvalidOption, UnsupportedCapability
@@ -75,7 +77,9 @@ class JobContext:
         self._deadline_ms = None if timeout_ms is None else clock.now_ms() + timeout_ms
         self._cancelled = False
         self._lost = False
+        self._block = threading.Lock()
         self._completing = False
+        self._commit_in_doubt = False
         self._completion: Ack | None = None
 
     @property
@@ -143,8 +147,29 @@ class JobContext:
         At the end of the block the job is completed in the session's transaction, which
         is then committed; the worker acknowledges nothing more. If the handoff was
         lost, or the block raises, all is rolled back: `HandoffLost`, or the block's
-        own error. Give a session or connection that no other block will commit.
+        own error. A run has one such block: `SecondCompletion` says so of another.
+        Give a session or connection that no other block will commit.
         """
+        within = self._joining()
+        if not self._block.acquire(blocking=False):
+            raise SecondCompletion(
+                self._handoff, "is completed by a block that is open"
+            )
+        try:
+            if self._completion is not None:
+                raise SecondCompletion(self._handoff, "was completed before")
+            ack = yield from self._complete_in(within, session)
+        finally:
+            self._block.release()
+        if ack.stale:
+            self.mark_lost()
+            raise HandoffLost(self._handoff)
+        self._completion = ack
+        if ack.repeated and not self._commit_in_doubt:
+            raise SecondCompletion(self._handoff, "was completed outside of this block")
+
+    def _joining(self) -> Callable[[T], JobStore]:
+        """Return the store's `within`, unless there is nothing to do in a block."""
         if self._lost:
             raise HandoffLost(self._handoff)
         within = getattr(self._need_store("transaction"), "within", None)
@@ -154,26 +179,31 @@ class JobContext:
                 "transaction",
                 "it has no within(); use a SQL store",
             )
+        return cast("Callable[[T], JobStore]", within)
+
+    def _complete_in(
+        self, within: Callable[[T], JobStore], session: T
+    ) -> Generator[T, None, Ack]:
+        """Run the block and complete the job in the session's transaction."""
         try:
             # First: on SQLite it has to begin the transaction that the effects join.
-            joined: JobStore = within(session)
+            joined = within(session)
             yield session
             self._completing = True
             ack = joined.complete(self.job.id, self._handoff.handoff_id)
             # Repeated: an earlier block of this run was committed, effects and all,
             # and its reply was lost. Committing again would double the effects.
             if ack.accepted:
+                self._commit_in_doubt = True
                 session.commit()
+                self._commit_in_doubt = False
         except BaseException:
             self._completing = False
             session.rollback()
             raise
         if not ack.accepted:
             session.rollback()
-        if ack.stale:
-            self.mark_lost()
-            raise HandoffLost(self._handoff)
-        self._completion = ack
+        return ack
 
     def mark_cancelled(self) -> None:
         """Ask the job to end: for the worker."""

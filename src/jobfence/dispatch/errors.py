@@ -39,6 +39,23 @@ class HandoffLost(JobfenceError):
         self.handoff = handoff
 
 
+class SecondCompletion(JobfenceError):
+    """
+    A run asked to complete its job again; what that block did is rolled back (R6).
+
+    In contrast to `HandoffLost` the job is safe: what it did before is committed with
+    its completion, or an outer block is about to commit it.
+    """
+
+    def __init__(self, handoff: Handoff, how: str) -> None:
+        super().__init__(
+            f"job {handoff.job.id} {how}, and a run completes its job once; the "
+            f"effects of this block are rolled back: put all of a run's effects into "
+            f"one transaction() block"
+        )
+        self.handoff = handoff
+
+
 class OwnershipHeld(JobfenceError):
     """Another live worker owns the database alone, so this one does not start (L2)."""
 
