@@ -120,3 +120,8 @@ class Unset(Reschedule):
 @app.job("later, unset", execution_mode="process", max_retries=0)
 def later_unset() -> None:
     raise Unset
+
+
+@app.job("generator", execution_mode="process", max_retries=0)
+def generator() -> object:
+    return (number for number in range(3))

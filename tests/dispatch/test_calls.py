@@ -7,7 +7,7 @@ import sys
 import threading
 import weakref
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
 import pytest
 
@@ -103,7 +103,7 @@ def test_a_def_that_returns_a_coroutine_fails_instead_of_doing_nothing(
     world.app.job("n")(hidden(n))
     job = ended(world)
     assert job.status is JobStatus.FAILED
-    assert "is not an async function but returned an awaitable" in str(job.last_error)
+    assert "returned an awaitable, which nobody would run" in str(job.last_error)
 
 
 def test_a_def_that_returns_another_awaitable_fails_as_well(world: World) -> None:
@@ -112,6 +112,46 @@ def test_a_def_that_returns_another_awaitable_fails_as_well(world: World) -> Non
 
     world.app.job("n")(Later)
     assert "returned an awaitable" in str(ended(world).last_error)
+
+
+def steps() -> Iterator[int]:
+    yield 1
+    raise AssertionError
+
+
+async def asteps() -> AsyncIterator[int]:
+    yield 1
+    raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("make", "told"), [(steps, "a generator"), (asteps, "an async generator")]
+)
+@pytest.mark.parametrize("kind", ["def", "async def"])
+def test_a_job_that_returns_a_generator_fails_instead_of_doing_nothing(
+    world: World, kind: str, make: Callable[[], object], told: str
+) -> None:
+    def n() -> object:
+        return make()
+
+    async def an() -> object:
+        return make()
+
+    world.app.job("n")(n if kind == "def" else an)
+    job = ended(world)
+    assert job.status is JobStatus.FAILED
+    assert f"job 'n' returned {told}, which nobody would run" in str(job.last_error)
+
+
+def test_an_async_job_that_returns_a_coroutine_fails(world: World) -> None:
+    async def inner() -> None:
+        raise AssertionError
+
+    async def n() -> object:
+        return inner()
+
+    world.app.job("n")(n)
+    assert "returned an awaitable, which nobody would" in str(ended(world).last_error)
 
 
 def test_any_other_result_is_dropped(world: World) -> None:

@@ -165,6 +165,10 @@ def test_a_coroutine_that_nobody_would_await_fails_the_job(world: World) -> None
     assert "returned an awaitable" in error_of(world, "coroutine")
 
 
+def test_a_generator_that_nobody_would_run_fails_the_job(world: World) -> None:
+    assert "returned a generator" in error_of(world, "generator")
+
+
 def test_what_needs_the_store_is_refused_by_name(world: World) -> None:
     assert "does not support extend" in error_of(world, "extend")
 

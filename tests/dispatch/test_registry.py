@@ -2,6 +2,8 @@
 
 import functools
 
+from collections.abc import AsyncIterator, Callable, Iterator
+
 import pytest
 
 from jobfence.dispatch import DuplicateJobName, Registry
@@ -50,6 +52,31 @@ def test_a_bad_name_is_refused(name: object) -> None:
     registry = Registry()
     with pytest.raises(InvalidOption, match="name"):
         registry.job(name)  # type: ignore[arg-type]
+    assert registry.names == ()
+
+
+def steps() -> Iterator[int]:
+    yield 1
+
+
+async def asteps() -> AsyncIterator[int]:
+    yield 1
+
+
+class Steps:
+    def __call__(self) -> Iterator[int]:
+        yield 1
+
+
+@pytest.mark.parametrize(
+    "function", [steps, asteps, Steps(), Steps().__call__, functools.partial(steps)]
+)
+def test_a_generator_function_is_refused_for_nobody_would_run_it(
+    function: Callable[[], object],
+) -> None:
+    registry = Registry()
+    with pytest.raises(InvalidOption, match="must be a function without `yield`"):
+        registry.job("steps")(function)
     assert registry.names == ()
 
 

@@ -3,11 +3,24 @@
 import asyncio
 import inspect
 
+from collections.abc import Coroutine, Generator
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
+
 from jobfence.dispatch.context import CURRENT
 from jobfence.dispatch.errors import JobTimedOut
 from jobfence.dispatch.events import EventHub, JobStarted
 from jobfence.dispatch.registry import RegisteredJob
 from jobfence.dispatch.runs import Run
+
+_UNBEGUN: dict[type, str] = {
+    CoroutineType: "an awaitable",
+    GeneratorType: "a generator",
+    AsyncGeneratorType: "an async generator",
+}
+_UNRUN = (
+    "job {0!r} returned {1}, which nobody would run; register an `async def` and await "
+    "it there, or run it to its end inside the job"
+)
 
 
 def call(run: Run, job: RegisteredJob, hub: EventHub) -> None:
@@ -18,7 +31,7 @@ def call(run: Run, job: RegisteredJob, hub: EventHub) -> None:
     error: BaseException | None = None
     try:
         result = job.function(*run.handoff.job.args, **run.handoff.job.kwargs)
-        refuse_awaitable(job.name, result)
+        refuse_unrun(job.name, result)
     except BaseException as raised:  # noqa: BLE001  SystemExit fails a job, not a worker
         error = own_frames(raised)
     finally:
@@ -46,7 +59,7 @@ async def acall(run: Run, job: RegisteredJob, hub: EventHub) -> None:
         async with scope:
             result = job.function(*run.handoff.job.args, **run.handoff.job.kwargs)
             assert inspect.isawaitable(result)
-            await result
+            refuse_unrun_by_async(job.name, await result)
     except BaseException as raised:  # noqa: BLE001  SystemExit fails a job, not a worker
         error = own_frames(raised)
         if run.timeout_ms is not None and scope.expired():
@@ -83,17 +96,23 @@ def own_frames(error: BaseException) -> BaseException:
     return error
 
 
-def refuse_awaitable(name: str, result: object) -> None:
+def refuse_unrun(name: str, result: object) -> None:
     """
-    Fail a `def` job that returned a coroutine, whose body would never run.
+    Fail a `def` job that returned what nobody will run.
 
-    A decorator around an `async def` makes such functions.
+    That is a coroutine or a generator, whose body would never run, or another
+    awaitable. A decorator around an `async def` makes such functions.
     """
-    if not inspect.isawaitable(result):
-        return
-    if inspect.iscoroutine(result):
-        result.close()  # or Python warns of it at some later time
-    raise TypeError(
-        f"job {name!r} is not an async function but returned an awaitable; register "
-        f"an `async def`, or wait for the result inside the job"
-    )
+    refuse_unrun_by_async(name, result)
+    if inspect.isawaitable(result):
+        raise TypeError(_UNRUN.format(name, "an awaitable"))
+
+
+def refuse_unrun_by_async(name: str, result: object) -> None:
+    """Do so for what an `async def` returned: a task of its own may run already."""
+    for kind, what in _UNBEGUN.items():
+        if not issubclass(type(result), kind):
+            continue
+        if isinstance(result, Coroutine | Generator):
+            result.close()  # or Python warns of it at some later time
+        raise TypeError(_UNRUN.format(name, what))

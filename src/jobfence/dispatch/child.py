@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, TypedDict, cast
 
-from jobfence.dispatch.calls import refuse_awaitable
+from jobfence.dispatch.calls import refuse_unrun, refuse_unrun_by_async
 from jobfence.dispatch.context import CURRENT, JobContext, Reschedule, delay_of
 from jobfence.dispatch.locate import Reference, locate
 from jobfence.statemachine.canonical import JSON
@@ -104,9 +104,9 @@ def _end(error: BaseException) -> Answer:
 def _call(function: Callable[..., object], job: Job) -> None:
     result = function(*job.args, **job.kwargs)
     if inspect.iscoroutinefunction(function) and inspect.iscoroutine(result):
-        asyncio.run(result)
+        refuse_unrun_by_async(job.name, asyncio.run(result))
     else:
-        refuse_awaitable(job.name, result)
+        refuse_unrun(job.name, result)
 
 
 def _handoff(stored: Mapping[str, JSON]) -> Handoff:

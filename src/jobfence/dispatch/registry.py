@@ -74,12 +74,13 @@ class Registry:
         given = cast("EnqueueOptions", dict(defaults))
 
         def register(function: F) -> F:
+            _runnable(function)
             if checked.execution_mode == "process":
                 reference(function)  # else each run would only fail
             self._add(
                 RegisteredJob(
                     name=checked.name,
-                    function=_callable(function),
+                    function=function,
                     defaults=given,
                     is_async=_is_async(function),
                     signature=_signature(function),
@@ -127,10 +128,29 @@ def _callable(function: JobFunction) -> JobFunction:
     return function
 
 
+def _runnable(function: JobFunction) -> JobFunction:
+    """Refuse what only makes a generator: nobody would run its body."""
+    _callable(function)
+    if _is(inspect.isgeneratorfunction, function) or _is(
+        inspect.isasyncgenfunction, function
+    ):
+        raise InvalidOption(
+            "job",
+            function,
+            "must be a function without `yield`, for a call runs nothing of one that "
+            "yields: loop inside the job",
+        )
+    return function
+
+
+def _is(test: Callable[[object], bool], function: JobFunction) -> bool:
+    """Ask of a function, or of an object with such a call."""
+    call = getattr(function, "__call__", None)  # noqa: B004
+    return test(function) or test(call)
+
+
 def _is_async(function: JobFunction) -> bool:
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(function, "__call__", None)  # noqa: B004  an object with an async call
-    )
+    return _is(inspect.iscoroutinefunction, function)
 
 
 def _signature(function: JobFunction) -> inspect.Signature | None:
