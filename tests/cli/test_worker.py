@@ -112,7 +112,10 @@ def test_the_current_directory_is_looked_in_once(shop: Path) -> None:
         (["--queue", ""], "queue"),
         (["--worker-id", ""], "worker_id"),
         (["--timeout-ms", "x"], "invalid int value"),
-        (["--grace", "x"], "invalid float value"),
+        (["--grace", "x"], "must be a number of seconds, 0 or more, not 'x'"),
+        (["--grace", "nan"], "not 'nan'"),
+        (["--grace", "-1"], "not '-1'"),
+        (["--grace", "1e400"], "not '1e400'"),
         (["--log-level", "loud"], "invalid choice"),
     ],
 )

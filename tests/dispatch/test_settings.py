@@ -1,5 +1,6 @@
 """A worker's options: what is refused, and what the defaults mean."""
 
+import math
 import os
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from jobfence.dispatch.settings import (
     Retention,
     effective_timeout_ms,
+    seconds,
     worker_settings,
     worker_timeout_ms,
 )
@@ -101,3 +103,21 @@ def test_queues_are_trimmed_and_sorted() -> None:
 def test_retention_has_a_period() -> None:
     with pytest.raises(InvalidOption, match="every_ms"):
         Retention(every_ms=0)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, "5", pytest.param(10**400, id="huge"), math.nan, -1, -0.1, True, 1j],
+)
+def test_a_wait_that_is_none_is_refused(value: object) -> None:
+    with pytest.raises(InvalidOption, match="grace_s must be a number of seconds, 0 "):
+        seconds("grace_s", value)
+
+
+def test_a_wait_may_be_any_length_or_without_end() -> None:
+    assert [seconds("s", each) for each in (0, 0.5, 10**9, math.inf)] == [
+        0.0,
+        0.5,
+        1e9,
+        math.inf,
+    ]

@@ -1,6 +1,8 @@
 """Options that several commands share, and the checks of what they are given."""
 
 import argparse
+import contextlib
+import math
 import os
 import re
 
@@ -91,3 +93,14 @@ def duration_ms(text: str) -> int | None:
             f"not {text!r}"
         )
     return int(match[1]) * _UNITS_MS[match[2]]
+
+
+def seconds(text: str) -> float:
+    """Return a wait such as 30 or 0.5."""
+    with contextlib.suppress(ValueError):
+        found = float(text)
+        if 0 <= found < math.inf:
+            return found
+    raise argparse.ArgumentTypeError(
+        f"must be a number of seconds, 0 or more, not {text!r}"
+    )

@@ -2,7 +2,7 @@
 
 import argparse
 
-from jobfence.cli.arguments import Commands, add_command
+from jobfence.cli.arguments import Commands, add_command, seconds
 
 LEVELS = ("debug", "info", "warning", "error")
 
@@ -31,7 +31,7 @@ def register(commands: Commands) -> None:
     )
     parser.add_argument(
         "--grace",
-        type=float,
+        type=seconds,
         metavar="SECONDS",
         help="how long SIGTERM waits for running jobs; default: 30",
     )

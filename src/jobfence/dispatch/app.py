@@ -11,7 +11,7 @@ from jobfence.dispatch.enqueuing import Enqueuer, Enqueuing, joined
 from jobfence.dispatch.events import Listeners
 from jobfence.dispatch.health import Health, health_of
 from jobfence.dispatch.registry import F, JobDefaults, Registry
-from jobfence.dispatch.settings import WorkerOptions
+from jobfence.dispatch.settings import WorkerOptions, seconds, time_out_s
 from jobfence.dispatch.worker import DEFAULT_GRACE_S, State, Worker
 from jobfence.statemachine.clock import Clock, SystemClock
 from jobfence.statemachine.errors import InvalidOption
@@ -129,6 +129,7 @@ class JobApp(Enqueuing):
         **options: Unpack[WorkerOptions],
     ) -> Iterator[Worker]:
         """Run the app's own worker for the length of a `with` block, then `close`."""
+        seconds("grace_s", grace_s)  # before there is anything to close
         worker = self.start(events=events, **options)
         try:
             yield worker
@@ -144,6 +145,7 @@ class JobApp(Enqueuing):
 
     def wait_idle(self, timeout_s: float | None = None) -> bool:
         """Wait until the app's own worker has nothing to do; see `Worker.wait_idle`."""
+        timeout_s = time_out_s(timeout_s)
         worker = self._worker
         return worker is None or worker.wait_idle(timeout_s)
 
@@ -160,6 +162,7 @@ class JobApp(Enqueuing):
 
         A `start` of another thread that comes after the stop keeps both.
         """
+        grace_s = seconds("grace_s", grace_s)
         worker = self._worker
         if worker is not None:
             worker.stop(grace_s)
@@ -213,7 +216,9 @@ def _open(source: StoreSource) -> JobStore:
         from jobfence.store.sql.store import SqlJobStore  # noqa: PLC0415  SQLAlchemy
 
         return SqlJobStore(source)
-    found = source if hasattr(source, "settle") else _made(source)
+    # The class of a store makes one, though it has the names of one.
+    made = isinstance(source, type) or not hasattr(source, "settle")
+    found = _made(source) if made else source
     settle = getattr(found, "settle", None)
     if not callable(settle):
         raise InvalidOption(

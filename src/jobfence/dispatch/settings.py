@@ -1,5 +1,6 @@
 """A worker's options, checked once (rules L1, D8, D9)."""
 
+import contextlib
 import os
 import secrets
 import socket
@@ -130,6 +131,22 @@ def worker_settings(
         single_owner=checks.flag("single_owner", single_owner),
         release_others=checks.flag("release_others", release_others),
     )
+
+
+def seconds(option: str, value: object) -> float:
+    """Return a wait in seconds; `math.inf` is one without end."""
+    # A bool is an int; an integer may be too large for a float; NaN is not >= 0.
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        with contextlib.suppress(OverflowError):
+            found = float(value)
+            if found >= 0:
+                return found
+    raise InvalidOption(option, value, "must be a number of seconds, 0 or more")
+
+
+def time_out_s(value: object) -> float | None:
+    """Return how long to wait in seconds, or None for no limit."""
+    return None if value is None else seconds("timeout_s", value)
 
 
 def unique_worker_id() -> str:

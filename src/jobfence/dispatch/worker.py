@@ -15,7 +15,12 @@ from jobfence.dispatch.events import EventHub, Listeners, WorkerStarted, WorkerS
 from jobfence.dispatch.health import Health, health_of
 from jobfence.dispatch.host import WorkerHost
 from jobfence.dispatch.maintenance import Maintenance
-from jobfence.dispatch.settings import WorkerOptions, worker_settings
+from jobfence.dispatch.settings import (
+    WorkerOptions,
+    seconds,
+    time_out_s,
+    worker_settings,
+)
 from jobfence.dispatch.signals import Doorbell, in_main_thread
 from jobfence.statemachine.values import Job
 
@@ -108,7 +113,7 @@ class Worker:
         """
         Take no more jobs, wait for the running ones, then end or leave them (D6).
 
-        `grace_s` is the wait in seconds. After it tasks are cancelled and processes
+        `grace_s` is the wait in seconds, `math.inf` one without end. After it tasks are cancelled and processes
         killed, and their jobs go back to the queue. A thread cannot be ended: with
         `process_exits`, the caller's word that the process ends now, its job goes back
         as well; else it is left, and acknowledged if it ends before its lease.
@@ -137,6 +142,7 @@ class Worker:
         up to `grace_s` seconds, the second not. Jobs on threads that have not ended
         then go back to the queue, so the process has to exit when this returns.
         """
+        grace_s = seconds("grace_s", grace_s)
         bell = Doorbell()
         process_exits = in_main_thread()
         signals = bell.rung_by_signals(self._want_stop) if process_exits else None
@@ -155,6 +161,7 @@ class Worker:
 
         False if that took longer than `timeout_s` seconds. A stopped worker is idle.
         """
+        timeout_s = time_out_s(timeout_s)
         engine = self._engine
         return engine is None or engine.board.wait_idle(timeout_s)
 
@@ -240,6 +247,7 @@ class Worker:
         Never what a later `start` makes: a stop that waited for that would wait for
         something that nobody asked to end.
         """
+        grace_s = seconds("grace_s", grace_s)
         with self._lock:
             self._stop_wanted = True
             starting = self._starting if self._state is State.STARTING else None
