@@ -76,6 +76,7 @@ class JobContext:
         self._store = store
         self._deadline_ms = None if timeout_ms is None else clock.now_ms() + timeout_ms
         self._cancelled = False
+        self._stopping = False
         self._lost = False
         self._block = threading.Lock()
         self._completing = False
@@ -102,6 +103,17 @@ class JobContext:
         nothing else can end it.
         """
         return self._cancelled or self._lost or self._overdue()
+
+    @property
+    def stopping(self) -> bool:
+        """
+        Whether the worker has begun to stop: from now on the grace runs (D6).
+
+        A long job looks at it between its steps, saves how far it came, and returns or
+        raises `Reschedule`: so a deploy neither waits for it nor throws its work away.
+        Always false in a process of its own.
+        """
+        return self._stopping
 
     @property
     def lost(self) -> bool:
@@ -208,6 +220,10 @@ class JobContext:
     def mark_cancelled(self) -> None:
         """Ask the job to end: for the worker."""
         self._cancelled = True
+
+    def mark_stopping(self) -> None:
+        """Tell the job that its worker stops: for the worker."""
+        self._stopping = True
 
     def mark_lost(self) -> None:
         """Note that another handoff holds the job, or none: for the worker."""

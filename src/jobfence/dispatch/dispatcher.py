@@ -94,6 +94,9 @@ class Dispatcher:
                 deadline = min(deadline, before.deadline)
                 process_exits = process_exits or before.process_exits
             self._drain = Drain(deadline, process_exits)
+        # Whatever is claimed from now on is given back before it begins.
+        for run in self._board.held:
+            run.context.mark_stopping()
         self._board.set_stuck(())
         self._board.poke()
 
