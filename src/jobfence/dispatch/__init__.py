@@ -10,6 +10,7 @@ from jobfence.dispatch.errors import (
     OwnershipHeld,
     SecondCompletion,
     StopIncomplete,
+    UncommittedEnqueue,
     WorkerStopping,
 )
 from jobfence.dispatch.health import Health
@@ -32,6 +33,7 @@ __all__ = [
     "Retention",
     "SecondCompletion",
     "StopIncomplete",
+    "UncommittedEnqueue",
     "Worker",
     "WorkerOptions",
     "WorkerStopping",

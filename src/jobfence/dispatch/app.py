@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias, Unpack, cast
 
+from jobfence.dispatch.ambient import open_in
+from jobfence.dispatch.context import CURRENT
 from jobfence.dispatch.enqueuing import Enqueuer, Enqueuing, joined
 from jobfence.dispatch.events import Listeners
 from jobfence.dispatch.health import Health, health_of
@@ -36,7 +38,7 @@ class JobApp(Enqueuing):
     is used again; a store that was given stays its owner's to close.
 
     `session`, such as SQLAlchemy's `scoped_session`, returns the session whose
-    transaction every enqueue joins. `clock` is what delays are counted from and the
+    transaction every enqueue joins; inside a job, only one that the job has begun. `clock` is what delays are counted from and the
     worker's timers go by: the store's by default, where that is a clock of this
     process, else the system's.
     """
@@ -174,6 +176,10 @@ class JobApp(Enqueuing):
         if made is not None and made is not self._source:
             made.close()
 
+    def find_open(self) -> object:
+        """Return the transaction that is open in the app's own session here, if any."""
+        return open_in(self._session)
+
     def subscribe(self, wake: Callable[[], None]) -> None:
         """Call back when a commit of this process may have made work due."""
         with self._lock:
@@ -205,7 +211,12 @@ class JobApp(Enqueuing):
         return {}
 
     def _target(self) -> JobStore:
-        return self.store if self._session is None else self._join(self._session())
+        if self._session is None:
+            return self.store
+        session, context = self._session(), CURRENT.get(None)
+        if context is None or context.ambient.joins(session):
+            return self._join(session)
+        return self.store  # nobody would commit that session in a job
 
     def _join(self, transaction: "Transaction") -> JobStore:
         return joined(self.store, transaction)

@@ -30,8 +30,10 @@ def call(run: Run, job: RegisteredJob, hub: EventHub) -> None:
     token = CURRENT.set(run.context)
     error: BaseException | None = None
     try:
+        run.context.ambient.begin()
         result = job.function(*run.handoff.job.args, **run.handoff.job.kwargs)
         refuse_unrun(job.name, result)
+        run.context.ambient.end()
     except BaseException as raised:  # noqa: BLE001  SystemExit fails a job, not a worker
         error = own_frames(raised)
     finally:
@@ -56,10 +58,12 @@ async def acall(run: Run, job: RegisteredJob, hub: EventHub) -> None:
     scope = asyncio.timeout(None if run.timeout_ms is None else run.timeout_ms / 1000)
     error: BaseException | None = None
     try:
+        run.context.ambient.begin()
         async with scope:
             result = job.function(*run.handoff.job.args, **run.handoff.job.kwargs)
             assert inspect.isawaitable(result)
             refuse_unrun_by_async(job.name, await result)
+        run.context.ambient.end()
     except BaseException as raised:  # noqa: BLE001  SystemExit fails a job, not a worker
         error = own_frames(raised)
         if run.timeout_ms is not None and scope.expired():

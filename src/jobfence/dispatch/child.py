@@ -84,6 +84,7 @@ def perform(request: Request) -> Answer:
     try:
         function = locate(Reference(**request["function"]))
         _call(function, handoff.job)
+        context.ambient.end()
     except BaseException as error:  # noqa: BLE001  SystemExit fails the job as well
         return _end(error)
     finally:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, TypeVar, Union, cast
 
+from jobfence.dispatch.ambient import AmbientTransactions, FindOpen
 from jobfence.dispatch.errors import HandoffLost, NoCurrentJob, SecondCompletion
 from jobfence.statemachine import checks
 from jobfence.statemachine.clock import Clock
@@ -70,7 +71,9 @@ class JobContext:
         clock: Clock,
         timeout_ms: int | None = None,
         store: JobStore | None = None,
+        find_open: FindOpen = lambda: None,
     ) -> None:
+        self.ambient = AmbientTransactions(find_open)
         self._handoff = handoff
         self._clock = clock
         self._store = store
@@ -200,7 +203,11 @@ class JobContext:
         try:
             # First: on SQLite it has to begin the transaction that the effects join.
             joined = within(session)
-            yield session
+            self.ambient.enter_block(session)
+            try:
+                yield session
+            finally:
+                self.ambient.leave_block()
             self._completing = True
             ack = joined.complete(self.job.id, self._handoff.handoff_id)
             # Repeated: an earlier block of this run was committed, effects and all,

@@ -4,6 +4,7 @@ import threading
 
 from collections.abc import Callable
 
+from jobfence.dispatch.ambient import FindOpen
 from jobfence.dispatch.board import Board
 from jobfence.dispatch.dispatcher import Dispatcher
 from jobfence.dispatch.events import EventHub
@@ -35,6 +36,7 @@ class Engine:
         hub: EventHub,
         *,
         clock: Clock,
+        find_open: FindOpen,
         on_ownership_lost: Callable[[], None],
         on_drained: Callable[["Engine"], None],
     ) -> None:
@@ -45,7 +47,9 @@ class Engine:
             else None
         )
         self.board = Board(settings.concurrency)
-        self._launcher = Launcher(registry, store, settings, hub, clock=clock)
+        self._launcher = Launcher(
+            registry, store, settings, hub, clock=clock, find_open=find_open
+        )
         self.timer = Timer(clock, settings.poll_ms)
         self.dispatcher = Dispatcher(
             store,

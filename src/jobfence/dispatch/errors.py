@@ -56,6 +56,17 @@ class SecondCompletion(JobfenceError):
         self.handoff = handoff
 
 
+class UncommittedEnqueue(JobfenceError):
+    """A job enqueued in a transaction of the app's session, and left it open (T1)."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the job enqueued in a transaction of the app's session that it had begun, "
+            "and did not commit it, so all of it was rolled back; commit the session "
+            "in the job, or end its transaction before the enqueue"
+        )
+
+
 class OwnershipHeld(JobfenceError):
     """Another live worker owns the database alone, so this one does not start (L2)."""
 

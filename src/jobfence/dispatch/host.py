@@ -26,6 +26,10 @@ class WorkerHost(Protocol):
         """What timers and deadlines go by."""
         ...
 
+    def find_open(self) -> object:
+        """Return the transaction that is open in the app's own session here, if any."""
+        ...
+
     def subscribe(self, wake: Callable[[], None]) -> None:
         """Call back when a commit may have made work due."""
         ...

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
+from jobfence.dispatch.ambient import FindOpen
 from jobfence.dispatch.calls import acall, call
 from jobfence.dispatch.context import JobContext
 from jobfence.dispatch.events import EventHub
@@ -29,9 +30,10 @@ class Launcher:
         hub: EventHub,
         *,
         clock: Clock,
+        find_open: FindOpen = lambda: None,
     ) -> None:
         self._registry, self._store, self._clock = registry, store, clock
-        self._hub = hub
+        self._hub, self._find_open = hub, find_open
         self._timeout_ms = settings.timeout_ms
         self._threads = ThreadPool("jobfence-job")
         self._tasks = TaskLoop("jobfence-tasks")
@@ -40,7 +42,11 @@ class Launcher:
         """Make the run of a claimed job."""
         timeout_ms = effective_timeout_ms(handoff.job.timeout_ms, self._timeout_ms)
         context = JobContext(
-            handoff, clock=self._clock, timeout_ms=timeout_ms, store=self._store
+            handoff,
+            clock=self._clock,
+            timeout_ms=timeout_ms,
+            store=self._store,
+            find_open=self._find_open,
         )
         return Run(handoff, context, done=done, timeout_ms=timeout_ms)
 

@@ -218,6 +218,7 @@ class Worker:
                 self._settings,
                 self._hub,
                 clock=self._app.clock,
+                find_open=self._app.find_open,
                 on_ownership_lost=self.request_stop,
                 on_drained=self._close_aside,
             )
