@@ -21,6 +21,7 @@ from jobfence.dispatch.events import (
     WorkerStopped,
 )
 from jobfence.statemachine.clock import ManualClock
+from jobfence.statemachine.errors import RetryableError, StoreUnavailable
 from jobfence.statemachine.states import JobStatus
 from jobfence.statemachine.values import Ack, AckResult, Settlement
 from jobfence.store.memory import MemoryJobStore
@@ -251,6 +252,33 @@ def test_errors_of_the_worker_are_logged_with_their_traceback(
     assert (event.stage, str(event.error)) == ("claim", "staged")
     assert "framework_error worker_id=w stage=claim error=staged" in caplog.text
     assert "Traceback" in caplog.text
+
+
+@pytest.mark.parametrize("kind", [StoreUnavailable, RetryableError])
+@pytest.mark.parametrize(
+    ("stage", "level", "shown"),
+    [
+        ("claim", logging.INFO, False),
+        ("claim", logging.DEBUG, True),
+        ("after_completion", logging.INFO, True),
+    ],
+)
+def test_a_database_that_is_gone_is_told_in_one_line_unless_all_is_asked_for(
+    caplog: pytest.LogCaptureFixture,
+    kind: type[Exception],
+    stage: str,
+    level: int,
+    shown: bool,  # noqa: FBT001  pytest gives it by name
+) -> None:
+    caplog.set_level(level, "jobfence")
+    with pytest.raises(kind) as raised:
+        raise kind("connection refused\non two lines") from ConnectionError("refused")
+    EventHub("w").error(stage, raised.value)
+    (record,) = caplog.records
+    assert record.levelno == logging.ERROR
+    assert "connection refused" in record.getMessage()
+    assert "\n" not in record.getMessage()
+    assert (record.exc_info is not None) == shown
 
 
 def test_lines_below_the_logger_s_level_cost_no_formatting(

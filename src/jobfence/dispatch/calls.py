@@ -8,7 +8,7 @@ from types import AsyncGeneratorType, CoroutineType, GeneratorType
 
 from jobfence.dispatch.context import CURRENT
 from jobfence.dispatch.errors import JobTimedOut
-from jobfence.dispatch.events import EventHub, JobStarted
+from jobfence.dispatch.events import AFTER_COMPLETION, EventHub, JobStarted
 from jobfence.dispatch.registry import RegisteredJob
 from jobfence.dispatch.runs import Run
 
@@ -84,7 +84,7 @@ def begin(run: Run, hub: EventHub) -> bool:
 def finish(run: Run, error: BaseException | None, hub: EventHub) -> None:
     """End a run, and report an error that comes too late to fail the job."""
     if error is not None and run.context.completion is not None:
-        hub.error("after_completion", error)
+        hub.error(AFTER_COMPLETION, error)
     run.finish(error)
 
 

@@ -12,11 +12,15 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import ClassVar, TypeAlias
 
+from jobfence.statemachine.errors import RetryableError, StoreUnavailable
 from jobfence.statemachine.errortext import error_text
 from jobfence.statemachine.table import Trigger
 from jobfence.statemachine.values import Handoff, Job, Reconciliation
 
 logger = logging.getLogger("jobfence")
+
+# The stage at which a job raised though it was completed already.
+AFTER_COMPLETION = "after_completion"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,7 +239,6 @@ def _log(event: WorkerEvent) -> None:
     if not logger.isEnabledFor(event.level):
         return
     details = event.details()
-    error = details.get("error")
     line = " ".join(f"{key}={_value(value)}" for key, value in details.items())
     logger.log(
         event.level,
@@ -243,8 +246,23 @@ def _log(event: WorkerEvent) -> None:
         event.name,
         line,
         extra={"jobfence_event": event.name, "jobfence": details},
-        exc_info=error if isinstance(error, BaseException) else None,
+        exc_info=_to_trace(event),
     )
+
+
+def _to_trace(event: WorkerEvent) -> BaseException | None:
+    """
+    Return the error whose traceback follows a log line.
+
+    A database that is gone is told again and again, and always by the same three errors
+    in a chain: the line says it all. What a job itself raised is worth looking at.
+    """
+    if not isinstance(event, FrameworkError):
+        return None
+    of_the_database = issubclass(type(event.error), StoreUnavailable | RetryableError)
+    if of_the_database and event.stage != AFTER_COMPLETION:
+        return event.error if logger.isEnabledFor(logging.DEBUG) else None
+    return event.error
 
 
 def _log_listener(event: WorkerEvent, error: BaseException) -> None:
