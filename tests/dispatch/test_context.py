@@ -1,16 +1,19 @@
 """What a job knows about its run, and effects committed with the completion (R6)."""
 
 import asyncio
+import gc
 import threading
 
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sqlalchemy import Connection, Engine, create_engine, text
-from sqlalchemy.orm import Session
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, create_async_engine
+from sqlalchemy.orm import Session, sessionmaker
 
 from jobfence.dispatch import (
     HandoffLost,
@@ -429,3 +432,37 @@ def test_a_store_without_transactions_refuses_them_by_name() -> None:
             context.transaction(session),
         ):
             raise AssertionError
+
+
+@pytest.mark.parametrize("session", [None, 5, "sqlite://", sessionmaker()])
+def test_a_block_needs_a_session_and_says_so(bank: Bank, session: Any) -> None:
+    context = JobContext(claimed(bank.store), clock=bank.clock, store=bank.store)
+    with (
+        pytest.raises(InvalidOption, match="must be a SQLAlchemy Session or Conn"),
+        context.transaction(session),
+    ):
+        raise AssertionError
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kind", [AsyncSession, AsyncConnection])
+def test_a_block_says_what_an_async_session_needs_instead(
+    bank: Bank, kind: type[Any]
+) -> None:
+    context = JobContext(claimed(bank.store), clock=bank.clock, store=bank.store)
+    session = kind(create_async_engine("sqlite+aiosqlite://"))
+    instead = r"AsyncSqlJobStore\(engine\)\.within\(session\)\.complete\("
+    with (
+        pytest.raises(InvalidOption, match=instead),
+        context.transaction(session),
+    ):
+        raise AssertionError
+
+    async def main() -> None:
+        block: Any = context.transaction(session)
+        async with block:
+            raise AssertionError
+
+    with pytest.raises(TypeError, match=instead):
+        asyncio.run(main())
+    gc.collect()

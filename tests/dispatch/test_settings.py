@@ -3,16 +3,21 @@
 import math
 import os
 
+from typing import Any
+
 import pytest
 
 from jobfence.dispatch.settings import (
+    MAX_PRUNE_BATCH,
     Retention,
     effective_timeout_ms,
     seconds,
     worker_settings,
     worker_timeout_ms,
 )
+from jobfence.statemachine import checks
 from jobfence.statemachine.errors import InvalidOption
+from jobfence.store.memory import MemoryJobStore
 
 
 @pytest.mark.parametrize(
@@ -121,3 +126,30 @@ def test_a_wait_may_be_any_length_or_without_end() -> None:
         1e9,
         math.inf,
     ]
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        *(
+            (f"{state}_ttl_ms", value)
+            for state in ("completed", "failed", "cancelled")
+            for value in (-1, 1.5, True, "7d", checks.LAST_MS + 1)
+        ),
+        *(("batch_size", value) for value in (0, -1, None, 1.5, MAX_PRUNE_BATCH + 1)),
+    ],
+)
+def test_a_retention_is_checked_when_it_is_made(option: str, value: object) -> None:
+    given: Any = {option: value}
+    with pytest.raises(InvalidOption, match=option):
+        Retention(**given)
+    with pytest.raises(InvalidOption, match=option):  # as a store refuses it
+        MemoryJobStore().prune_terminal(**given)
+
+
+def test_a_retention_takes_what_stores_take() -> None:
+    for ttl in (None, 0, checks.LAST_MS):
+        keep = Retention(completed_ttl_ms=ttl, batch_size=MAX_PRUNE_BATCH)
+        MemoryJobStore().prune_terminal(
+            completed_ttl_ms=keep.completed_ttl_ms, batch_size=keep.batch_size
+        )

@@ -3,11 +3,12 @@
 import threading
 
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, TypeVar, Union, cast
 
 from jobfence.dispatch.ambient import AmbientTransactions, FindOpen
+from jobfence.dispatch.blocks import Block, check_session
 from jobfence.dispatch.errors import HandoffLost, NoCurrentJob, SecondCompletion
 from jobfence.statemachine import checks
 from jobfence.statemachine.clock import Clock
@@ -154,8 +155,7 @@ class JobContext:
             self.mark_cancelled()
         return not ack.stale
 
-    @contextmanager
-    def transaction(self, session: T) -> Iterator[T]:
+    def transaction(self, session: T) -> AbstractContextManager[T]:
         """
         Commit the effects made through a session, and the completion, as one (R6).
 
@@ -165,7 +165,13 @@ class JobContext:
         own error. A run has one such block: `SecondCompletion` says so of another.
         Give a session or connection that no other block will commit.
         """
+        return Block(self._transaction(session))
+
+    @contextmanager
+    def _transaction(self, session: T) -> Iterator[T]:
+        """Do it."""
         within = self._joining()
+        check_session(session)
         if not self._block.acquire(blocking=False):
             raise SecondCompletion(
                 self._handoff, "is completed by a block that is open"

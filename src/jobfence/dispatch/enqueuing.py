@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, ParamSpec, Union, Unpack, cast, overload
 
-from jobfence.dispatch.registry import JobFunction, Registry
+from jobfence.dispatch.registry import JobFunction, Registry, no_options
 from jobfence.statemachine import checks
 from jobfence.statemachine.canonical import JSONInput
 from jobfence.statemachine.clock import Clock
@@ -153,7 +153,7 @@ class Enqueuer(Enqueuing):
     ) -> None:
         unknown = set(given) - set(EnqueueOptions.__annotations__)
         if unknown:
-            raise TypeError(f"no options of enqueue: {sorted(unknown)}")
+            raise no_options("enqueue", unknown, EnqueueOptions.__annotations__)
         self._app, self._options = app, given
         self._find_target, self._join = target, join
 
@@ -199,4 +199,6 @@ def joined(store: JobStore, transaction: Union["Connection", "Session"]) -> JobS
 def _delay_ms(delay: timedelta) -> int:
     if not isinstance(delay, timedelta):
         raise InvalidOption("delay", delay, "must be a timedelta")
-    return checks.delay_ms(-(-delay // timedelta(milliseconds=1)))
+    # Not by -(-delay // ms): the longest timedelta has no opposite.
+    whole, rest = divmod(delay, timedelta(milliseconds=1))
+    return checks.delay_ms(whole + bool(rest))

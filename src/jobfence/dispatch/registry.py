@@ -3,7 +3,7 @@
 import inspect
 import threading
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypedDict, TypeVar, Unpack, cast
 
@@ -69,7 +69,7 @@ class Registry:
         """
         unknown = set(defaults) - set(JobDefaults.__annotations__)
         if unknown:
-            raise TypeError(f"no options of a registered job: {sorted(unknown)}")
+            raise no_options("a registered job", unknown, JobDefaults.__annotations__)
         checked = prepare(name, (), None, **defaults)
         given = cast("EnqueueOptions", dict(defaults))
 
@@ -115,6 +115,14 @@ class Registry:
                 )
             self._by_name[job.name] = job
             self._by_function[job.function] = job
+
+
+def no_options(of: str, unknown: Iterable[str], known: Iterable[str]) -> TypeError:
+    """Return the error for options that do not exist, as Python has of keywords."""
+    return TypeError(
+        f"no options of {of}: {', '.join(sorted(unknown))}; there are "
+        f"{', '.join(sorted(known))}"
+    )
 
 
 def _callable(function: JobFunction) -> JobFunction:

@@ -20,6 +20,8 @@ from jobfence.store.contract import (
 )
 
 MAX_CONCURRENCY = 10_000
+# The most that stores delete in one transaction.
+MAX_PRUNE_BATCH = 10_000
 # A lease has to hold three renewals of at least a millisecond.
 LEAST_LEASE_MS = RENEWALS_PER_LEASE = 3
 
@@ -35,6 +37,11 @@ class Retention:
     every_ms: int = 60 * 60 * 1000
 
     def __post_init__(self) -> None:
+        for option in ("completed_ttl_ms", "failed_ttl_ms", "cancelled_ttl_ms"):
+            age = getattr(self, option)
+            if age is not None:
+                checks.integer(option, age, least=0, most=checks.LAST_MS)
+        checks.integer("batch_size", self.batch_size, least=1, most=MAX_PRUNE_BATCH)
         _period("every_ms", self.every_ms)
 
 
