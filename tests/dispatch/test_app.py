@@ -151,3 +151,36 @@ def test_an_app_goes_by_its_store_s_clock_if_that_can_be_read() -> None:
     on_server = JobApp(OnServer())  # type: ignore[arg-type]
     assert isinstance(on_server.clock, SystemClock)
     assert JobApp(store, clock=ManualClock(9)).clock.now_ms() == 9
+
+
+def test_a_scheduled_job_has_the_defaults_of_its_registration(world: World) -> None:
+    @world.app.job(
+        "nightly", queue="reports", max_retries=0, deduplicate_while_queued=True
+    )
+    def nightly(day: int) -> None: ...
+
+    first = world.app.replace_scheduled("nightly", nightly, 1)
+    at = world.clock.now_ms() + 1000
+    later = world.app.options(scheduled_at=at, priority=3)
+    second = later.replace_scheduled("nightly", "nightly", day=2)
+    assert second.previous_job_id == first.job_id
+    assert world.status(first.job_id) is JobStatus.CANCELLED
+    job = world.job(second.job_id)
+    assert (job.queue, job.max_retries, job.priority) == ("reports", 0, 3)
+    assert (job.kwargs, job.scheduled_at_ms) == ({"day": 2}, at)
+    assert job.schedule_key == "nightly"
+
+
+def test_a_schedule_is_of_a_registered_job_and_of_its_arguments(world: World) -> None:
+    @world.app.job("nightly")
+    def nightly(day: int) -> None: ...
+
+    with pytest.raises(UnknownJobName, match="'nigthly'"):
+        world.app.replace_scheduled("k", "nigthly", 1)
+    with pytest.raises(InvalidOption, match="must fit job 'nightly'"):
+        world.app.replace_scheduled("k", "nightly", 1, 2)
+    with pytest.raises(InvalidOption, match="deduplicate_while_queued does not go"):
+        world.app.options(deduplicate_while_queued=True).replace_scheduled(
+            "k", nightly, 1
+        )
+    assert world.store.list_jobs() == []

@@ -5,14 +5,15 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, ParamSpec, Union, Unpack, cast, overload
+from typing import TYPE_CHECKING, NamedTuple, ParamSpec, Union, Unpack, cast, overload
 
 from jobfence.dispatch.registry import JobFunction, Registry, no_options
 from jobfence.statemachine import checks
 from jobfence.statemachine.canonical import JSONInput
 from jobfence.statemachine.clock import Clock
 from jobfence.statemachine.errors import InvalidOption, UnsupportedCapability
-from jobfence.statemachine.options import EnqueueOptions
+from jobfence.statemachine.options import EnqueueOptions, ScheduleOptions
+from jobfence.statemachine.values import Replacement
 from jobfence.store.contract import JobStore
 
 if TYPE_CHECKING:
@@ -115,6 +116,44 @@ class Enqueuing(ABC):
         # The caller's session is looked up here: a scoped one differs by thread.
         return await asyncio.to_thread(send, self._target())
 
+    @overload
+    def replace_scheduled(
+        self, schedule_key: str, job: str, /, *args: JSONInput, **kwargs: JSONInput
+    ) -> Replacement: ...
+
+    @overload
+    def replace_scheduled(
+        self,
+        schedule_key: str,
+        job: Callable[P, object],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Replacement: ...
+
+    def replace_scheduled(
+        self,
+        schedule_key: str,
+        job: str | JobFunction,
+        /,
+        *args: object,
+        **kwargs: object,
+    ) -> Replacement:
+        """
+        Enqueue a job as the key's owner, in the place of the one before it (K rules).
+
+        When it is due goes through `options(scheduled_at=...)`. A key has no twins: the
+        job's own `deduplicate_while_queued` is no option here.
+        """
+        request = self._request(job, args, kwargs)
+        if "deduplicate_while_queued" not in self._given():
+            request.options.pop("deduplicate_while_queued", None)
+        # The store refuses what does not go with a key, by name.
+        options = cast("ScheduleOptions", request.options)
+        return self._target().replace_scheduled(
+            schedule_key, request.name, request.args, request.kwargs, **options
+        )
+
     def _send(
         self,
         job: str | JobFunction,
@@ -123,6 +162,18 @@ class Enqueuing(ABC):
         **more: Unpack[EnqueueOptions],
     ) -> Send:
         """Check all that can be checked without the store."""
+        request = self._request(job, args, kwargs, **more)
+        return lambda store: store.enqueue(
+            request.name, request.args, request.kwargs, **request.options
+        )
+
+    def _request(
+        self,
+        job: str | JobFunction,
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+        **more: Unpack[EnqueueOptions],
+    ) -> "_Request":
         registered = self.registry.resolve(job)
         registered.check_arguments(args, kwargs)
         given = self._given()
@@ -132,13 +183,22 @@ class Enqueuing(ABC):
                 given["scheduled_at"],
                 "must not be given beside a delay: use enqueue",
             )
-        options: EnqueueOptions = {**registered.defaults, **given, **more}
         # The store checks that they are JSON.
-        json_args = cast("tuple[JSONInput, ...]", args)
-        json_kwargs = cast("dict[str, JSONInput]", kwargs)
-        return lambda store: store.enqueue(
-            registered.name, json_args, json_kwargs, **options
+        return _Request(
+            registered.name,
+            cast("tuple[JSONInput, ...]", args),
+            cast("dict[str, JSONInput]", kwargs),
+            {**registered.defaults, **given, **more},
         )
+
+
+class _Request(NamedTuple):
+    """What the store is asked for."""
+
+    name: str
+    args: tuple[JSONInput, ...]
+    kwargs: dict[str, JSONInput]
+    options: EnqueueOptions
 
 
 class Enqueuer(Enqueuing):
