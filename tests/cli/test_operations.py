@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from jobfence import Job, JobStatus, QueuePolicy, SqlJobStore
+from jobfence.cli import output
 from tests.cli.support import Runner, run_process
 
 
@@ -160,6 +161,86 @@ def test_list_shows_a_table_and_no_names_that_steer_the_terminal(
     assert header.split()[:3] == ["id", "name", "queue"]
     assert line.startswith(f"{job_id}  evil\\x1b[2J\\r\\nname  default")
     assert "2023-11-14 22:13:20.123Z" in line
+
+
+def test_list_newest_begins_at_the_end_and_shows_what_went_wrong(
+    jobfence: Runner, tables: tuple[str, ...]
+) -> None:
+    _, url, _, prefix = tables
+    store = SqlJobStore(url, table_prefix=prefix)
+    store.ensure_ready()
+    ids = [ended(store, failed=number % 2 == 1) for number in range(5)]
+    other = store.enqueue("other", queue="q")
+    store.close()
+
+    def listed(*options: str) -> list[str]:
+        jobs = jobfence("list", "--newest", *tables, "--json", *options).json()
+        assert isinstance(jobs, list)
+        return [job["id"] for job in jobs]
+
+    assert listed() == [other, *ids[::-1]]
+    assert listed("--limit", "2") == [other, ids[4]]
+    assert listed("--limit", "6") == [other, *ids[::-1]]
+    assert listed("--status", "failed", "--limit", "1") == [ids[3]]
+    assert listed("--queue", " q ") == [other]
+    assert listed("--name", "ended", "--limit", "3") == ids[:1:-1]
+    shown = jobfence("list", "--newest", "--limit", "3", *tables).out.splitlines()
+    assert shown[0].endswith("last error")
+    assert shown[3].endswith("line \\x1b[31mtwo")
+
+
+def test_list_newest_begins_behind_no_job(jobfence: Runner, url: str) -> None:
+    ran = jobfence("list", "--newest", "--after", "x", "--url", url)
+    assert "--after: not allowed with argument --newest" in ran.sentence()
+    assert ran.code == 2
+
+
+def test_an_error_without_an_end_is_cut_and_an_empty_one_is_none() -> None:
+    assert output.last_line("Traceback\n  ValueError: " + "x" * 99) == (
+        "ValueError: " + "x" * 48 + "…"
+    )
+    assert [output.last_line(text) for text in (None, "", " \n\n")] == [None] * 3
+
+
+def waits(jobfence: Runner, tables: tuple[str, ...], job_id: str) -> list[str]:
+    lines = jobfence("show", job_id, *tables).out.splitlines()
+    start = "waits for: "
+    return [line.removeprefix(start) for line in lines if line.startswith(start)]
+
+
+def test_show_says_why_a_queued_job_is_not_taken(
+    jobfence: Runner, tables: tuple[str, ...]
+) -> None:
+    _, url, _, prefix = tables
+    store = SqlJobStore(url, table_prefix=prefix)
+    store.ensure_ready()
+    store.reconcile_queue_policies({"slow": QueuePolicy(max_concurrent=1)})
+    for _ in range(2):
+        store.enqueue("a")
+        capped = store.enqueue("a", queue="slow")
+        keyed = store.enqueue("a", concurrency_key="acme", max_concurrency=1)
+    (running,) = store.claim(1)
+    assert len(store.claim(10)) == 3
+    [waiting, *_] = [job.id for job in store.list_jobs(status=JobStatus.QUEUED)]
+    later = store.enqueue("a", queue="off", scheduled_at=4_000_000_000_000)
+    store.pause_queue("off")
+    free = store.enqueue("a")
+    store.close()
+    assert waiting == capped
+    assert waits(jobfence, tables, capped) == [
+        "a place of queue slow: 1 of 1 are taken"
+    ]
+    assert waits(jobfence, tables, keyed) == [
+        "a place of concurrency key acme: 1 of 1 are taken"
+    ]
+    assert waits(jobfence, tables, later) == [
+        "its time, 2096-10-02 07:06:40.000Z",
+        "queue off to be resumed: it is paused",
+    ]
+    assert waits(jobfence, tables, free) == [
+        "a worker with a free place that takes its queue"
+    ]
+    assert waits(jobfence, tables, running.job.id) == []
 
 
 def test_show_prints_every_field_that_is_set(

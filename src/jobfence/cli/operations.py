@@ -16,6 +16,7 @@ from jobfence.cli.arguments import (
     duration_ms,
 )
 from jobfence.cli.failures import OK, CommandFailed
+from jobfence.cli.looking import Filters, newest, waits_for
 from jobfence.cli.stores import make_store, open_store
 from jobfence.statemachine.errors import InvalidOption
 from jobfence.statemachine.states import JobStatus
@@ -43,7 +44,11 @@ def register(commands: Commands) -> None:
     parser.add_argument("--queue")
     parser.add_argument("--name", help="the job's name")
     parser.add_argument("--limit", type=int, default=100, help="default: %(default)s")
-    parser.add_argument("--after", metavar="JOB_ID", help="begin behind this job")
+    begin = parser.add_mutually_exclusive_group()
+    begin.add_argument("--after", metavar="JOB_ID", help="begin behind this job")
+    begin.add_argument(
+        "--newest", action="store_true", help="begin with the job created last"
+    )
     _add_for_job(commands, "show", show, "show one job")
     _add_for_job(
         commands, "cancel", cancel, "cancel a queued job; ask a running one to end"
@@ -127,33 +132,39 @@ def status(args: argparse.Namespace) -> int:
 
 def list_jobs(args: argparse.Namespace) -> int:
     """Print a page of jobs (O2)."""
+    status = None if args.status is None else JobStatus(args.status)
     with open_store(args) as store:
-        jobs = store.list_jobs(
-            status=None if args.status is None else JobStatus(args.status),
-            queue=args.queue,
-            name=args.name,
-            limit=args.limit,
-            after=args.after,
-        )
+        if args.newest:
+            jobs = newest(store, Filters(status, args.queue, args.name), args.limit)
+        else:
+            jobs = store.list_jobs(
+                status=status,
+                queue=args.queue,
+                name=args.name,
+                limit=args.limit,
+                after=args.after,
+            )
     if args.json:
         output.print_json(jobs)
         return OK
-    output.print_table(
-        ["id", "name", "queue", "status", "attempts", "scheduled", "worker"],
+    headers = ["id", "name", "queue", "status", "attempts", "scheduled", "worker"]
+    rows: list[list[output.Cell]] = [
         [
-            [
-                job.id,
-                job.name,
-                job.queue,
-                job.status,
-                job.attempts,
-                output.when(job.scheduled_at_ms),
-                job.worker_id,
-            ]
-            for job in jobs
-        ],
-        empty="no such jobs",
-    )
+            job.id,
+            job.name,
+            job.queue,
+            job.status,
+            job.attempts,
+            output.when(job.scheduled_at_ms),
+            job.worker_id,
+        ]
+        for job in jobs
+    ]
+    if any(job.last_error for job in jobs):
+        headers.append("last error")
+        for row, job in zip(rows, jobs, strict=True):
+            row.append(output.last_line(job.last_error))
+    output.print_table(headers, rows, empty="no such jobs")
     return OK
 
 
@@ -161,6 +172,7 @@ def show(args: argparse.Namespace) -> int:
     """Print one job."""
     with open_store(args) as store:
         job = _found(store.get(args.job_id), args.job_id)
+        reasons = [] if args.json else waits_for(store, job)
     if args.json:
         output.print_json(job)
         return OK
@@ -175,6 +187,8 @@ def show(args: argparse.Namespace) -> int:
         elif value is not None:
             text = value if isinstance(value, str) else output.compact(value)
             print(f"{name}: {output.shown(text)}")
+    for reason in reasons:
+        print(f"waits for: {output.shown(reason)}")
     return OK
 
 

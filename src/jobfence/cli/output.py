@@ -10,6 +10,7 @@ from typing import IO
 
 Cell = str | int | None
 _ANY_WIDTH = 1_000_000
+_LONGEST = 60
 
 
 def as_json(value: object) -> object:
@@ -62,6 +63,13 @@ def when(time_ms: int | None) -> str | None:
         return None
     time = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=time_ms)
     return time.isoformat(" ", "milliseconds").replace("+00:00", "Z")
+
+
+def last_line(text: str | None) -> str | None:
+    """Return the line of a traceback that says what happened, cut to a table's width."""
+    lines = (text or "").split("\n")
+    said = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return (said if len(said) <= _LONGEST else f"{said[:_LONGEST]}…") or None
 
 
 def age(milliseconds: int | None) -> str | None:
