@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
-from jobfence.dispatch import JobApp, current_job
+from jobfence.dispatch import JobApp, Reschedule, current_job
 from jobfence.statemachine.states import JobStatus
 from jobfence.statemachine.values import Job
 from jobfence.store.sql.store import SqlJobStore
@@ -111,12 +111,21 @@ def test_a_job_s_enqueue_joins_the_transaction_that_the_job_began(shop: Shop) ->
     assert shop.children() == DONE
 
 
-def test_a_job_that_leaves_that_transaction_open_has_failed(shop: Shop) -> None:
-    @shop.app.job("parent")
+@pytest.mark.parametrize("later", [False, True])
+@pytest.mark.parametrize("kind", ["def", "async def"])
+def test_a_job_that_leaves_that_transaction_open_has_failed(
+    shop: Shop, kind: str, *, later: bool
+) -> None:
     def parent() -> None:
         shop.sessions().execute(LOOK)
         shop.app.enqueue("child")
+        if later:
+            raise Reschedule(0)
 
+    async def aparent() -> None:
+        parent()
+
+    shop.app.job("parent")(parent if kind == "def" else aparent)
     (job_id,) = shop.put("parent")
     shop.run()
     assert shop.children() == []

@@ -343,6 +343,23 @@ def test_R6_a_second_block_of_one_run_is_refused_and_not_silent(bank: Bank) -> N
     assert f"job {job_id} was completed before" in str(told_late(bank))
 
 
+def test_R6_a_second_block_is_refused_also_where_the_job_asked_for_its_lease(
+    bank: Bank,
+) -> None:
+    @bank.app.job("pay")
+    def pay(who: str) -> None:
+        with Session(bank.engine) as s, current_job().transaction(s) as session:
+            bank.pay(session, who)
+        assert not current_job().extend()  # it is completed: nothing to extend
+        with Session(bank.engine) as s, current_job().transaction(s):
+            raise AssertionError
+
+    bank.app.enqueue(pay, "ann")
+    bank.run()
+    assert bank.paid() == ["ann"]
+    assert isinstance(told_late(bank), SecondCompletion)
+
+
 def test_R6_a_block_within_a_block_is_refused_and_commits_nothing(bank: Bank) -> None:
     @bank.app.job("pay", max_retries=0)
     def pay() -> None:

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Coroutine, Generator
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 
-from jobfence.dispatch.context import CURRENT
+from jobfence.dispatch.context import CURRENT, JobContext, Reschedule
 from jobfence.dispatch.errors import JobTimedOut
 from jobfence.dispatch.events import AFTER_COMPLETION, EventHub, JobStarted
 from jobfence.dispatch.registry import RegisteredJob
@@ -33,7 +33,6 @@ def call(run: Run, job: RegisteredJob, hub: EventHub) -> None:
         run.context.ambient.begin()
         result = job.function(*run.handoff.job.args, **run.handoff.job.kwargs)
         refuse_unrun(job.name, result)
-        run.context.ambient.end()
     except BaseException as raised:  # noqa: BLE001  SystemExit fails a job, not a worker
         error = own_frames(raised)
     finally:
@@ -63,7 +62,6 @@ async def acall(run: Run, job: RegisteredJob, hub: EventHub) -> None:
             result = job.function(*run.handoff.job.args, **run.handoff.job.kwargs)
             assert inspect.isawaitable(result)
             refuse_unrun_by_async(job.name, await result)
-        run.context.ambient.end()
     except BaseException as raised:  # noqa: BLE001  SystemExit fails a job, not a worker
         error = own_frames(raised)
         if run.timeout_ms is not None and scope.expired():
@@ -83,9 +81,22 @@ def begin(run: Run, hub: EventHub) -> bool:
 
 def finish(run: Run, error: BaseException | None, hub: EventHub) -> None:
     """End a run, and report an error that comes too late to fail the job."""
+    error = uncommitted(run.context, error)
     if error is not None and run.context.completion is not None:
         hub.error(AFTER_COMPLETION, error)
     run.finish(error)
+
+
+def uncommitted(
+    context: JobContext, error: BaseException | None
+) -> BaseException | None:
+    """Return how a job ended, which has failed if its enqueues would be lost (T1)."""
+    if error is None or issubclass(type(error), Reschedule):
+        try:
+            context.ambient.end()
+        except BaseException as raised:  # noqa: BLE001  a session is the application's
+            return raised
+    return error
 
 
 def own_frames(error: BaseException) -> BaseException:

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, TypedDict, cast
 
-from jobfence.dispatch.calls import refuse_unrun, refuse_unrun_by_async
+from jobfence.dispatch.calls import refuse_unrun, refuse_unrun_by_async, uncommitted
 from jobfence.dispatch.context import CURRENT, JobContext, Reschedule, delay_of
 from jobfence.dispatch.locate import Reference, locate
 from jobfence.statemachine.canonical import JSON
@@ -81,15 +81,15 @@ def perform(request: Request) -> Answer:
     handoff = _handoff(request["job"])
     context = JobContext(handoff, clock=SystemClock(), timeout_ms=request["timeout_ms"])
     token = CURRENT.set(context)
+    error: BaseException | None = None
     try:
-        function = locate(Reference(**request["function"]))
-        _call(function, handoff.job)
-        context.ambient.end()
-    except BaseException as error:  # noqa: BLE001  SystemExit fails the job as well
-        return _end(error)
+        _call(locate(Reference(**request["function"])), handoff.job)
+    except BaseException as raised:  # noqa: BLE001  SystemExit fails the job as well
+        error = raised
     finally:
         CURRENT.reset(token)
-    return {"error": None, "delay_ms": None}
+    error = uncommitted(context, error)
+    return {"error": None, "delay_ms": None} if error is None else _end(error)
 
 
 def _end(error: BaseException) -> Answer:

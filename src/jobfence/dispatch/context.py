@@ -177,8 +177,6 @@ class JobContext:
                 self._handoff, "is completed by a block that is open"
             )
         try:
-            if self._completion is not None:
-                raise SecondCompletion(self._handoff, "was completed before")
             ack = yield from self._complete_in(within, session)
         finally:
             self._block.release()
@@ -191,6 +189,8 @@ class JobContext:
 
     def _joining(self) -> Callable[[T], JobStore]:
         """Return the store's `within`, unless there is nothing to do in a block."""
+        if self._completion is not None:
+            raise SecondCompletion(self._handoff, "was completed before")
         if self._lost:
             raise HandoffLost(self._handoff)
         within = getattr(self._need_store("transaction"), "within", None)
