@@ -40,12 +40,12 @@ class Engine:
         on_ownership_lost: Callable[[], None],
         on_drained: Callable[["Engine"], None],
     ) -> None:
-        self._store, self._settings, self._hub = store, settings, hub
-        self._ownership = (
-            Ownership(store, settings.lease_ms, hub, on_lost=on_ownership_lost)
-            if settings.single_owner
-            else None
-        )
+        self._store, self._settings = store, settings
+        self._hub, self._on_drained = hub, on_drained
+        self._ownership: Ownership | None = None
+        if settings.single_owner:
+            lease_ms = settings.lease_ms
+            self._ownership = Ownership(store, lease_ms, hub, on_lost=on_ownership_lost)
         self.board = Board(settings.concurrency)
         self._launcher = Launcher(
             registry, store, settings, hub, clock=clock, find_open=find_open
@@ -60,13 +60,10 @@ class Engine:
             make_run=self._launcher.make_run,
             launch=self._launcher.launch,
         )
-        self._maintenance = Maintenance(store, settings, hub, wake=self.board.wake)
+        upkeep = self._upkeep = Maintenance(store, settings, hub, wake=self.board.wake)
         self._heartbeat = Heartbeat(store, self.board, hub)
         self._beats = Ticker("heartbeat", settings.heartbeat_ms, self._beat, hub)
-        self._ticks = Ticker(
-            "maintenance", self._maintenance.interval_ms, self._maintenance.tick, hub
-        )
-        self._on_drained = on_drained
+        self._ticks = Ticker("maintenance", upkeep.interval_ms, upkeep.tick, hub)
         self._thread = threading.Thread(
             target=self._work, name="jobfence-dispatcher", daemon=True
         )
@@ -79,7 +76,7 @@ class Engine:
         steps.append(self._reconcile)
         if self._ownership is not None:
             steps.append(self._ownership.recover)
-        steps.append(self._maintenance.recover)
+        steps.append(self._upkeep.recover)
         for step in steps:
             if stop_wanted():
                 return False
