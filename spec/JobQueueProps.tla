@@ -50,12 +50,13 @@ HandoffsFresh ==
        /\ job'[j].status # "pruned" => job'[j].handoffs >= job[j].handoffs]_vars
 
 (* M18: an answer is one of accepted, repeated, stale; a repeat is only of *)
-(* what the job's latest handoff did.                                      *)
+(* what the job's latest handoff did, so none of them is accepted as well. *)
 OneAnswer ==
-  \A j \in Ids, n \in Numbers, kind \in Kinds :
-    /\ ~(Holds(j, n) /\ Ended(j, n, kind))
-    /\ Ended(j, n, kind) => n = job[j].writer /\ Status(j) # "handed_off"
-    /\ Cardinality({k \in Kinds : Ended(j, n, k)}) <= 1
+  \A j \in Ids, n \in Numbers :
+    /\ \A kind \in Kinds : Ended(j, n, kind) =>
+         /\ n = job[j].writer
+         /\ Status(j) # "handed_off"
+    /\ Cardinality({kind \in Kinds : Ended(j, n, kind)}) <= 1
 
 -----------------------------------------------------------------------------
 (* The life of a job. *)
@@ -74,9 +75,9 @@ NoJobLost ==
 
 (* B2, M17: max_retries + 1 failures at most, and the last one is the end. *)
 AttemptsBounded ==
-  \A j \in Ids : /\ job[j].attempts <= RetriesOf[j] + 1
-                 /\ job[j].attempts <= job[j].handoffs
-                 /\ job[j].attempts > RetriesOf[j] => Status(j) \in Terminal
+  \A j \in Ids :
+    /\ job[j].attempts <= RetriesOf[j] + (IF Status(j) \in Terminal THEN 1 ELSE 0)
+    /\ job[j].attempts <= job[j].handoffs
 
 (* M17: counted by one, for a failure of a handoff, and for nothing else. *)
 AttemptsCounted ==
@@ -115,11 +116,15 @@ CapRespected ==
        counter'[k].active > counter[k].active
          => counter'[k].active <= counter'[k].cap]_vars
 
-(* C7: what is handed off keeps its key until it leaves. *)
+(* C7: what is handed off keeps its key, also when it leaves; but what a   *)
+(* recovery puts back follows the present policy (L4).                     *)
 KeyKept ==
   [][\A j \in Ids :
        Status(j) = "handed_off" /\ job'[j].status # "pruned"
-         => job'[j].ckey = job[j].ckey]_vars
+         => \/ job'[j].ckey = job[j].ckey
+            \/ /\ job'[j].status = "queued"
+               /\ job'[j].ended = "recover"
+               /\ job'[j].ckey = Wanted(j)]_vars
 
 (* C2, C8: an explicit key is the job's for ever. *)
 ExplicitKeyKept ==
@@ -148,13 +153,13 @@ OwnershipStays ==
            => \/ job'[j].status \in Terminal
               \/ job'[j].status = "handed_off" /\ Status(j) = "handed_off"]_vars
 
-(* K3: one order for each ownership, growing, never used twice. *)
+(* K3: one order for each ownership, growing, never used twice. (That the *)
+(* owner has the highest is said of every state by OwnerActive.)          *)
 OrderGrows ==
   [][\A s \in ScheduleKeys :
        /\ skey'[s].high >= skey[s].high
        /\ skey'[s].owner \notin {NoJob, skey[s].owner}
-            => /\ skey'[s].high > skey[s].high
-               /\ job'[skey'[s].owner].order = skey'[s].high
+            => skey'[s].high > skey[s].high
        /\ \A j \in Ids : Status(j) # "absent" => job'[j].order = job[j].order]_vars
 OrdersDiffer ==
   \A i, j \in Ids :
@@ -175,10 +180,9 @@ DedupeHolds ==
 
 (* E5: one job for each idempotency key, even after it was pruned. *)
 IdempotentOnce ==
-  \A i, j \in Ids :
-    LET k == IdempotencyKeyOf[i]
-    IN k # None /\ k = IdempotencyKeyOf[j] /\ Status(i) # "absent"
-         => first[k] = i /\ (i = j \/ Status(j) = "absent")
+  \A j \in Ids :
+    LET k == IdempotencyKeyOf[j]
+    IN k # None /\ Status(j) # "absent" => first[k] = j
 
 -----------------------------------------------------------------------------
 (* The table. Guards by name, in this module's words. *)
@@ -217,7 +221,7 @@ Follows(row, j) ==
   /\ job'[j].attempts = job[j].attempts + (IF row.consumes_attempt THEN 1 ELSE 0)
   /\ SlotMoves(row, j)
   /\ \A s \in ScheduleKeys : skey[s].owner = j
-       => (skey'[s].owner # j) = row.ends_ownership \/ job'[j].status = "cancelled"
+       => (skey'[s].owner # j) = row.ends_ownership
   /\ row.source = "handed_off" => job'[j].ended = row.trigger
 
 (* M20: every step of a status is a row of the table, guards and all. *)
@@ -233,7 +237,7 @@ ChangesAreRows ==
             => \E row \in Rows : row.trigger = "request_cancel" /\ Guarded(row, j)
        /\ job'[j].ckey # job[j].ckey
             => \E row \in Rows : row.trigger = "adopt_policy" /\ Guarded(row, j)
-       /\ job[j].lease = "over" /\ job'[j].lease = "runs"
+       /\ job[j].lease # "runs" /\ job'[j].lease = "runs"
             => \E row \in Rows : row.trigger = "extend_lease" /\ Guarded(row, j)
      ]_vars
 

@@ -86,8 +86,8 @@ ASSUME OnlyFailuresCount ==
 SlotWhileHandedOff == slots = IF status = "handed_off" THEN 1 ELSE 0
 
 (* B2: the attempt that spends the last retry is the last one. *)
-AttemptsBounded == /\ attempts <= MaxRetries + 1
-                   /\ attempts = MaxRetries + 1 => status \in Terminal
+AttemptsBounded ==
+  attempts <= MaxRetries + (IF status \in Terminal THEN 1 ELSE 0)
 
 (* L5: only a retry, which has its own bound, goes back past max_handoffs. *)
 HandoffsBounded == handoffs <= MaxHandoffs + MaxRetries
