@@ -71,7 +71,8 @@ spec: $(VENV)/.installed-spec ## Check the formal model, and that the store in m
 spec-equality: $(VENV)/.installed-spec ## Of the formal model, the graph of the store in memory alone (needs Java)
 	$(PY) spec/run.py --equality
 
-spec-deep: $(VENV)/.installed-spec ## Check the formal model with its large bounds, and each small one in a JVM of its own
+spec-deep: $(VENV)/.installed-spec ## Each part of each property, the small models each in a JVM of its own, the large bounds
+	$(PY) spec/run.py --conjuncts
 	$(PY) spec/run.py --alone
 	$(PY) spec/run.py --deep
 

@@ -12,6 +12,7 @@ Check the formal model: every model must hold, every planted fault must be found
     --checks            who checks and breaks what, into spec/checks.toml
     --guards            leave out each guard of the table: who notices?
     --fences            leave out each fence of the table: who notices?
+    --conjuncts         leave out each part of each property: who notices?
     --equality          the store in memory has the graph that TLC finds
     --induction         the rows keep the invariants, without bounds (z3)
 

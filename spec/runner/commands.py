@@ -17,6 +17,7 @@ from runner.check import (
     idle_actions,
 )
 from runner.claims import COVERED, unkept_claims
+from runner.conjuncts import check_conjuncts
 from runner.examples import examples
 from runner.generated import stale
 from runner.toolchain import Toolchain, ToolMissingError, find_toolchain
@@ -79,8 +80,9 @@ def _run(tools: Toolchain, catalogue: Catalogue, options: argparse.Namespace) ->
         return _one(tools, catalogue, name, condensed=bool(options.trace))
     if options.equality:
         return _equality(tools, catalogue)
-    if options.counterexamples:
-        return _examples(tools, catalogue)
+    if options.counterexamples or options.conjuncts:
+        asked = check_conjuncts if options.conjuncts else _examples
+        return asked(tools, catalogue)
     if options.guards or options.fences:
         return _guards(tools, catalogue, fences=options.fences)
     if options.deep is not None:
@@ -106,6 +108,9 @@ def _options() -> argparse.Namespace:
     )
     what.add_argument("--guards", action="store_true", help="who notices a lost guard")
     what.add_argument("--fences", action="store_true", help="who notices a lost fence")
+    what.add_argument(
+        "--conjuncts", action="store_true", help="who notices a lost part of a property"
+    )
     what.add_argument("--equality", action="store_true", help="the store's graph")
     what.add_argument("--induction", action="store_true", help="z3, without bounds")
     what.add_argument("--checks", action="store_true", help="write checks.toml")
