@@ -1,5 +1,6 @@
 """Processes of the suite: what they are told to do, and what becomes of them."""
 
+import gc
 import os
 import threading
 
@@ -59,6 +60,34 @@ def test_the_lines_of_a_call_are_those_of_the_store_s_own_files() -> None:
     assert len(found) > 5
     assert {Path(file).parent.name for file, _, _ in found} == {"faults"}
     assert len(set(found)) == len(found)
+
+
+def test_what_is_garbage_of_the_parent_is_not_ended_by_a_child() -> None:
+    class Noting:
+        """Says of which process it was when it was collected."""
+
+        def __del__(self) -> None:
+            ended_in.append(os.getpid())
+
+    def collected(_: JobStore) -> object:
+        before = [*ended_in]
+        [[] for _ in range(100_000)]  # enough for a collection, if there is one
+        assert ended_in == before, "a child ended what was its parent's"
+        return None
+
+    ended_in: list[int] = []
+    gc.disable()
+    try:
+        noting = Noting()
+        noting.itself = noting  # type: ignore[attr-defined]
+        del noting
+        gc.enable()
+        children.learn(work(collected))
+        assert gc.isenabled()
+    finally:
+        gc.enable()
+    gc.collect()
+    assert ended_in == [os.getpid()]
 
 
 def test_a_process_is_killed_before_its_line_is_run() -> None:

@@ -98,10 +98,7 @@ class _Child:
     ) -> None:
         self._told, told = os.pipe()
         go, self._go = os.pipe()
-        with warnings.catch_warnings():
-            # Of threads that a fork leaves behind; this one needs none of them.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            self._pid = os.fork()
+        self._pid = _fork()
         if self._pid == 0:
             os.close(self._told)
             os.close(self._go)
@@ -150,6 +147,24 @@ class _Child:
         os.close(self._go)
 
 
+def _fork() -> int:
+    """Fork; the child never collects garbage: what ends then is the parent's to end."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        with warnings.catch_warnings():
+            # Of threads that a fork leaves behind; this one needs none of them.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            pid = os.fork()
+    except BaseException:
+        if collects:
+            gc.enable()
+        raise
+    if pid and collects:
+        gc.enable()
+    return pid
+
+
 def _stuck(timeout_s: float) -> str:
     return f"a call in another process: no answer after {timeout_s:.0f} s"
 
@@ -166,7 +181,6 @@ def _read(told: bytes) -> Any:
 def _live(work: Work, at: Point | None, *, told: int, go: int | None) -> NoReturn:
     """Be the child: nothing of the parent's may run here, at the end least of all."""
     try:
-        gc.disable()  # or connections of the parent's may be closed on its behalf
         points: list[Point] = []
         problem = None
         try:
