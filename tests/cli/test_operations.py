@@ -184,6 +184,7 @@ def test_list_newest_begins_at_the_end_and_shows_what_went_wrong(
     assert listed("--status", "failed", "--limit", "1") == [ids[3]]
     assert listed("--queue", " q ") == [other]
     assert listed("--name", "ended", "--limit", "3") == ids[:1:-1]
+    assert listed("--name", " ended ", "--limit", "3") == []  # a name is as it is
     shown = jobfence("list", "--newest", "--limit", "3", *tables).out.splitlines()
     assert shown[0].endswith("last error")
     assert shown[3].endswith("line \\x1b[31mtwo")

@@ -23,10 +23,14 @@ class Filters(NamedTuple):
 
 def newest(store: "SqlJobStore", filters: Filters, limit: int) -> list[Job]:
     """Return the last page of the listing (O2), from its end."""
+    from jobfence.store.sql import looking  # noqa: PLC0415  SQLAlchemy
+
     status, queue, name = filters
     # First, so that its checks come first.
     page = store.list_jobs(status=status, queue=queue, name=name, limit=limit)
-    before = _job_before_the_last(store, filters, limit)
+    trimmed = filters._replace(queue=None if queue is None else queue.strip())
+    given = {name: each for name, each in trimmed._asdict().items() if each is not None}
+    before = looking.job_before_the_last(store, given, limit)
     if before is not None:
         page = store.list_jobs(
             status=status, queue=queue, name=name, limit=limit, after=before
@@ -34,22 +38,10 @@ def newest(store: "SqlJobStore", filters: Filters, limit: int) -> list[Job]:
     return page[::-1]
 
 
-def _job_before_the_last(
-    store: "SqlJobStore", filters: Filters, count: int
-) -> str | None:
-    jobs = store.tables.jobs
-    query = jobs.select().with_only_columns(jobs.c.id)
-    for column, value in filters._asdict().items():
-        if value is not None:
-            query = query.where(jobs.c[column] == value.strip())
-    order = (jobs.c.created_at_ms.desc(), jobs.c.id.desc())
-    with store.engine.connect() as connection:
-        found = connection.scalar(query.order_by(*order).offset(count).limit(1))
-    return None if found is None else str(found)
-
-
 def waits_for(store: "SqlJobStore", job: Job) -> list[str]:
     """Say why a queued job is not taken; more than one thing may keep it."""
+    from jobfence.store.sql import looking  # noqa: PLC0415  SQLAlchemy
+
     if job.status is not JobStatus.QUEUED:
         return []
     reasons = []
@@ -63,19 +55,11 @@ def waits_for(store: "SqlJobStore", job: Job) -> list[str]:
     if key is None or key.startswith(DERIVED_PREFIX):
         # By the policy as it is now, for a claim adopts it.
         cap = None if stats is None else stats.max_concurrent
-        _, active = _counter(store, derived_key(job.queue))
+        _, active = looking.counter(store, derived_key(job.queue))
         what = f"queue {job.queue}"
     else:
-        cap, active = _counter(store, key)
+        cap, active = looking.counter(store, key)
         what = f"concurrency key {key}"
     if cap is not None and active >= cap:
         reasons.append(f"a place of {what}: {active} of {cap} are taken")
     return reasons or ["a worker with a free place that takes its queue"]
-
-
-def _counter(store: "SqlJobStore", key: str) -> tuple[int | None, int]:
-    counters = store.tables.concurrency
-    query = counters.select().where(counters.c.concurrency_key == key)
-    with store.engine.connect() as connection:
-        row = connection.execute(query).mappings().first()
-    return (None, 0) if row is None else (row["max_concurrency"], row["active_count"])

@@ -67,10 +67,11 @@ class Snapshot:
 
 def has_journal(store: SqlJobStore) -> bool:
     """Whether any store has begun a journal here. Makes nothing ready."""
-    return OwnRunner(store.engine, _settings(store), Ready()).look(journal.is_there)
+    return OwnRunner(store.engine, settings_of(store), Ready()).look(journal.is_there)
 
 
-def _settings(store: SqlJobStore) -> Settings:
+def settings_of(store: SqlJobStore) -> Settings:
+    """Return what a store was made with, to read its tables beside it."""
     return store._settings  # noqa: SLF001  of this package
 
 
@@ -81,7 +82,7 @@ def snapshot(store: SqlJobStore) -> Iterator[Snapshot]:
 
     It holds no locks: the store goes on being used meanwhile.
     """
-    room = _settings(store).room
+    room = settings_of(store).room
     with store.engine.connect() as plain:
         connection = plain
         if room.isolation is not None:
